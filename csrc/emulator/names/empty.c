@@ -1,0 +1,1 @@
+// A library under one of CANN's names holds nothing itself: what it needs answers.
