@@ -87,4 +87,7 @@ def _is_emulated(ranks: int | None, mask: tuple[int, ...] | None) -> bool:
     emulated = _C.provider() == "emulator"
     if guessed and not emulated:
         del os.environ[EMULATOR_DEVICES]
+    if emulated:
+        # The loader said so on stderr and marked C's environment; workers get a copy of Python's.
+        os.environ["TORCH_NPU_EMULATOR_ANNOUNCED"] = "1"
     return emulated

@@ -19,7 +19,7 @@ ALLOWED = {
     "emulator": {"emulator", "cann/abi"},
 }
 # Written at build time: the folder whose place in the layers a generated header takes.
-GENERATED = {"cann/abi/aclnn_ops.h": "cann/abi", "cann/OpApiOps.h": "cann"}
+GENERATED = {"cann/abi/aclnn_ops.h": "cann/abi", "cann/OpApiOps.h": "cann", "cann/ErrorNames.h": "cann"}
 
 
 def layer(path: str) -> str:

@@ -1,0 +1,129 @@
+// The runtime's functions. `aclrtMalloc(...)` returns the code, `aclrtMalloc.check(...)` throws.
+#pragma once
+
+#include "cann/Symbol.h"
+#include "cann/abi/acl.h"
+
+namespace torch_npu::cann {
+
+// clang-format off: one a line
+inline constinit Symbol<decltype(::aclFinalize)> aclFinalize{"aclFinalize", Lib::Acl};
+inline constinit Symbol<decltype(::aclGetCannAttribute)> aclGetCannAttribute{"aclGetCannAttribute", Lib::Acl};
+inline constinit Symbol<decltype(::aclGetCannAttributeList)> aclGetCannAttributeList{"aclGetCannAttributeList", Lib::Acl};
+inline constinit Symbol<decltype(::aclGetCompileopt)> aclGetCompileopt{"aclGetCompileopt", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclGetCompileoptSize)> aclGetCompileoptSize{"aclGetCompileoptSize", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclGetDeviceCapability)> aclGetDeviceCapability{"aclGetDeviceCapability", Lib::Acl};
+inline constinit Symbol<decltype(::aclGetRecentErrMsg)> aclGetRecentErrMsg{"aclGetRecentErrMsg", Lib::Acl};
+inline constinit Symbol<decltype(::aclInit)> aclInit{"aclInit", Lib::Acl};
+inline constinit Symbol<decltype(::aclSetCompileopt)> aclSetCompileopt{"aclSetCompileopt", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclrtCmoAsync)> aclrtCmoAsync{"aclrtCmoAsync", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtCreateEventExWithFlag)> aclrtCreateEventExWithFlag{"aclrtCreateEventExWithFlag", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtCreateEventWithFlag)> aclrtCreateEventWithFlag{"aclrtCreateEventWithFlag", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtCreateStream)> aclrtCreateStream{"aclrtCreateStream", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtCreateStreamWithConfig)> aclrtCreateStreamWithConfig{"aclrtCreateStreamWithConfig", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtCtxSetSysParamOpt)> aclrtCtxSetSysParamOpt{"aclrtCtxSetSysParamOpt", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclrtDestroyEvent)> aclrtDestroyEvent{"aclrtDestroyEvent", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDestroyStream)> aclrtDestroyStream{"aclrtDestroyStream", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDestroyStreamForce)> aclrtDestroyStreamForce{"aclrtDestroyStreamForce", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDeviceCanAccessPeer)> aclrtDeviceCanAccessPeer{"aclrtDeviceCanAccessPeer", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDeviceEnablePeerAccess)> aclrtDeviceEnablePeerAccess{"aclrtDeviceEnablePeerAccess", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDeviceGetBareTgid)> aclrtDeviceGetBareTgid{"aclrtDeviceGetBareTgid", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDeviceGetUuid)> aclrtDeviceGetUuid{"aclrtDeviceGetUuid", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtDeviceTaskAbort)> aclrtDeviceTaskAbort{"aclrtDeviceTaskAbort", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtEventElapsedTime)> aclrtEventElapsedTime{"aclrtEventElapsedTime", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtEventGetTimestamp)> aclrtEventGetTimestamp{"aclrtEventGetTimestamp", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtFree)> aclrtFree{"aclrtFree", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtFreeHost)> aclrtFreeHost{"aclrtFreeHost", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtFreePhysical)> aclrtFreePhysical{"aclrtFreePhysical", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetCurrentContext)> aclrtGetCurrentContext{"aclrtGetCurrentContext", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetDevice)> aclrtGetDevice{"aclrtGetDevice", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetDeviceCount)> aclrtGetDeviceCount{"aclrtGetDeviceCount", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetDeviceInfo)> aclrtGetDeviceInfo{"aclrtGetDeviceInfo", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetDeviceResLimit)> aclrtGetDeviceResLimit{"aclrtGetDeviceResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetDeviceUtilizationRate)> aclrtGetDeviceUtilizationRate{"aclrtGetDeviceUtilizationRate", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetErrorVerbose)> aclrtGetErrorVerbose{"aclrtGetErrorVerbose", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetHardwareSyncAddr)> aclrtGetHardwareSyncAddr{"aclrtGetHardwareSyncAddr", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetLastError)> aclrtGetLastError{"aclrtGetLastError", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetLogicDevIdByUserDevId)> aclrtGetLogicDevIdByUserDevId{"aclrtGetLogicDevIdByUserDevId", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetMemInfo)> aclrtGetMemInfo{"aclrtGetMemInfo", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetMemUceInfo)> aclrtGetMemUceInfo{"aclrtGetMemUceInfo", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetMemUsageInfo)> aclrtGetMemUsageInfo{"aclrtGetMemUsageInfo", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetPrimaryCtxState)> aclrtGetPrimaryCtxState{"aclrtGetPrimaryCtxState", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetResInCurrentThread)> aclrtGetResInCurrentThread{"aclrtGetResInCurrentThread", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetSocName)> aclrtGetSocName{"aclrtGetSocName", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetStreamOverflowSwitch)> aclrtGetStreamOverflowSwitch{"aclrtGetStreamOverflowSwitch", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetStreamResLimit)> aclrtGetStreamResLimit{"aclrtGetStreamResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtGetSysParamOpt)> aclrtGetSysParamOpt{"aclrtGetSysParamOpt", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclrtHostRegister)> aclrtHostRegister{"aclrtHostRegister", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtHostRegisterV2)> aclrtHostRegisterV2{"aclrtHostRegisterV2", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtHostUnregister)> aclrtHostUnregister{"aclrtHostUnregister", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcGetEventHandle)> aclrtIpcGetEventHandle{"aclrtIpcGetEventHandle", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcMemClose)> aclrtIpcMemClose{"aclrtIpcMemClose", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcMemGetExportKey)> aclrtIpcMemGetExportKey{"aclrtIpcMemGetExportKey", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcMemImportByKey)> aclrtIpcMemImportByKey{"aclrtIpcMemImportByKey", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcMemSetImportPid)> aclrtIpcMemSetImportPid{"aclrtIpcMemSetImportPid", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtIpcOpenEventHandle)> aclrtIpcOpenEventHandle{"aclrtIpcOpenEventHandle", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtLaunchCallback)> aclrtLaunchCallback{"aclrtLaunchCallback", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtLaunchHostFunc)> aclrtLaunchHostFunc{"aclrtLaunchHostFunc", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMalloc)> aclrtMalloc{"aclrtMalloc", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMallocAlign32)> aclrtMallocAlign32{"aclrtMallocAlign32", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMallocHost)> aclrtMallocHost{"aclrtMallocHost", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMallocHostWithCfg)> aclrtMallocHostWithCfg{"aclrtMallocHostWithCfg", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMallocPhysical)> aclrtMallocPhysical{"aclrtMallocPhysical", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMapMem)> aclrtMapMem{"aclrtMapMem", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemExportToShareableHandle)> aclrtMemExportToShareableHandle{"aclrtMemExportToShareableHandle", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemImportFromShareableHandle)> aclrtMemImportFromShareableHandle{"aclrtMemImportFromShareableHandle", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemSetPidToShareableHandle)> aclrtMemSetPidToShareableHandle{"aclrtMemSetPidToShareableHandle", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemUceRepair)> aclrtMemUceRepair{"aclrtMemUceRepair", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemcpy)> aclrtMemcpy{"aclrtMemcpy", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemcpyAsync)> aclrtMemcpyAsync{"aclrtMemcpyAsync", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemcpyAsyncWithCondition)> aclrtMemcpyAsyncWithCondition{"aclrtMemcpyAsyncWithCondition", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemcpyBatch)> aclrtMemcpyBatch{"aclrtMemcpyBatch", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemcpyBatchAsync)> aclrtMemcpyBatchAsync{"aclrtMemcpyBatchAsync", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemset)> aclrtMemset{"aclrtMemset", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtMemsetAsync)> aclrtMemsetAsync{"aclrtMemsetAsync", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtPeekAtLastError)> aclrtPeekAtLastError{"aclrtPeekAtLastError", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtPointerGetAttributes)> aclrtPointerGetAttributes{"aclrtPointerGetAttributes", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtProcessReport)> aclrtProcessReport{"aclrtProcessReport", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtQueryEventStatus)> aclrtQueryEventStatus{"aclrtQueryEventStatus", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtQueryEventWaitStatus)> aclrtQueryEventWaitStatus{"aclrtQueryEventWaitStatus", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtRecordEvent)> aclrtRecordEvent{"aclrtRecordEvent", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtReleaseMemAddress)> aclrtReleaseMemAddress{"aclrtReleaseMemAddress", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtRepairError)> aclrtRepairError{"aclrtRepairError", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtReserveMemAddress)> aclrtReserveMemAddress{"aclrtReserveMemAddress", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtResetDevice)> aclrtResetDevice{"aclrtResetDevice", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtResetDeviceResLimit)> aclrtResetDeviceResLimit{"aclrtResetDeviceResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtResetEvent)> aclrtResetEvent{"aclrtResetEvent", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtResetStreamResLimit)> aclrtResetStreamResLimit{"aclrtResetStreamResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetCurrentContext)> aclrtSetCurrentContext{"aclrtSetCurrentContext", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetDevice)> aclrtSetDevice{"aclrtSetDevice", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetDeviceResLimit)> aclrtSetDeviceResLimit{"aclrtSetDeviceResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetDeviceSatMode)> aclrtSetDeviceSatMode{"aclrtSetDeviceSatMode", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetOpExecuteTimeOut)> aclrtSetOpExecuteTimeOut{"aclrtSetOpExecuteTimeOut", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetOpExecuteTimeOutV2)> aclrtSetOpExecuteTimeOutV2{"aclrtSetOpExecuteTimeOutV2", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetOpWaitTimeout)> aclrtSetOpWaitTimeout{"aclrtSetOpWaitTimeout", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetStreamAttribute)> aclrtSetStreamAttribute{"aclrtSetStreamAttribute", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetStreamFailureMode)> aclrtSetStreamFailureMode{"aclrtSetStreamFailureMode", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetStreamOverflowSwitch)> aclrtSetStreamOverflowSwitch{"aclrtSetStreamOverflowSwitch", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetStreamResLimit)> aclrtSetStreamResLimit{"aclrtSetStreamResLimit", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSetSysParamOpt)> aclrtSetSysParamOpt{"aclrtSetSysParamOpt", Lib::OpCompiler};
+inline constinit Symbol<decltype(::aclrtStreamGetId)> aclrtStreamGetId{"aclrtStreamGetId", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtStreamQuery)> aclrtStreamQuery{"aclrtStreamQuery", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtStreamWaitEvent)> aclrtStreamWaitEvent{"aclrtStreamWaitEvent", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSubscribeReport)> aclrtSubscribeReport{"aclrtSubscribeReport", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSynchronizeDevice)> aclrtSynchronizeDevice{"aclrtSynchronizeDevice", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSynchronizeDeviceWithTimeout)> aclrtSynchronizeDeviceWithTimeout{"aclrtSynchronizeDeviceWithTimeout", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSynchronizeEvent)> aclrtSynchronizeEvent{"aclrtSynchronizeEvent", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSynchronizeStream)> aclrtSynchronizeStream{"aclrtSynchronizeStream", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtSynchronizeStreamWithTimeout)> aclrtSynchronizeStreamWithTimeout{"aclrtSynchronizeStreamWithTimeout", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtUnSubscribeReport)> aclrtUnSubscribeReport{"aclrtUnSubscribeReport", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtUnmapMem)> aclrtUnmapMem{"aclrtUnmapMem", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtUnuseStreamResInCurrentThread)> aclrtUnuseStreamResInCurrentThread{"aclrtUnuseStreamResInCurrentThread", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtUseStreamResInCurrentThread)> aclrtUseStreamResInCurrentThread{"aclrtUseStreamResInCurrentThread", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtValueWait)> aclrtValueWait{"aclrtValueWait", Lib::Acl};
+inline constinit Symbol<decltype(::aclrtValueWrite)> aclrtValueWrite{"aclrtValueWrite", Lib::Acl};
+inline constinit Symbol<decltype(::aclsysGetCANNVersion)> aclsysGetCANNVersion{"aclsysGetCANNVersion", Lib::Acl};
+inline constinit Symbol<decltype(::aclsysGetVersionStr)> aclsysGetVersionStr{"aclsysGetVersionStr", Lib::Acl};
+// clang-format on
+
+}  // namespace torch_npu::cann

@@ -1,0 +1,154 @@
+"""What holds for all operators: out=, devices, dtypes, streams, errors that say what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from torch_npu.npu.utils import cpu_fallback_counts
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+def test_out_of_wrong_size_is_resized() -> None:
+    out = torch.empty(0, device="npu")
+    result = torch.add(X.npu(), 1, out=out)
+    assert result is out
+    torch.testing.assert_close(out.cpu(), X + 1)
+
+
+def test_out_strided_is_written_in_place() -> None:
+    whole = torch.zeros(3, 8, device="npu")
+    torch.mm(X.npu(), torch.eye(4, device="npu"), out=whole[:, ::2])
+    expected = torch.zeros(3, 8)
+    expected[:, ::2] = X
+    torch.testing.assert_close(whole.cpu(), expected)
+
+
+def test_out_of_other_dtype_is_converted_where_torch_allows_it() -> None:
+    out = torch.empty(3, 4, device="npu", dtype=torch.float64)
+    torch.add(X.npu(), X.npu(), out=out)
+    torch.testing.assert_close(out.cpu(), (X + X).double())
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "message"),
+    [(torch.exp, torch.int64, "can't be cast"), (lambda x, out: torch.mm(x, x.t(), out=out), torch.float16, "dtype")],
+    ids=["elementwise", "matrix"],
+)
+def test_out_of_impossible_dtype_raises(function, dtype: torch.dtype, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        function(X.npu(), out=torch.empty(3, 3, device="npu", dtype=dtype))
+
+
+def test_several_outs_are_filled_and_returned() -> None:
+    values, indices = torch.empty(0, device="npu"), torch.empty(0, dtype=torch.int64, device="npu")
+    result = torch.max(X.npu(), 1, out=(values, indices))
+    assert result.values is values and result.indices is indices
+    expected = torch.max(X, 1)
+    torch.testing.assert_close(values.cpu(), expected.values)
+    torch.testing.assert_close(indices.cpu(), expected.indices)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda: torch.add(X.npu(), X),
+        lambda: torch.add(X, X.npu()),
+        lambda: X.npu() @ X.t(),
+        lambda: torch.cat([X.npu(), X]),
+        lambda: torch.nn.functional.layer_norm(X.npu(), (4,), torch.ones(4)),
+        lambda: torch.add(X.npu("npu:0"), X.npu("npu:1")),
+        lambda: X.npu("npu:0") @ X.t().npu("npu:1"),
+    ],
+    ids=["elementwise", "cpu_first", "matrix", "list", "layer", "elementwise_npus", "matrix_npus"],
+)
+def test_tensors_on_different_devices_raise(operation) -> None:
+    with pytest.raises(RuntimeError, match="same device"):
+        operation()
+
+
+def test_launch_goes_to_the_device_of_the_tensor_not_the_current_one() -> None:
+    assert torch.npu.current_device() == 0
+    result = torch.exp(X.npu("npu:1"))
+    assert result.device == torch.device("npu:1")
+    assert torch.npu.current_device() == 0
+    torch.testing.assert_close(result.cpu(), torch.exp(X))
+
+
+def test_launch_goes_to_the_current_stream() -> None:
+    stream = torch.npu.Stream()
+    x = X.npu()
+    stream.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(stream):
+        y = x
+        for _ in range(10):
+            y = y + 1
+    stream.synchronize()
+    torch.npu.current_stream().wait_stream(stream)
+    torch.testing.assert_close(y.cpu(), X + 10)
+
+
+def test_inplace_on_overlapping_memory_raises() -> None:
+    x = torch.zeros(1, 4, device="npu").expand(3, 4)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.add_(1)
+
+
+def test_inplace_that_would_broadcast_self_raises() -> None:
+    with pytest.raises(RuntimeError, match="shape"):
+        torch.zeros(4, device="npu").add_(X.npu())
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (lambda: X.npu() @ X.npu(), "mat1 and mat2 shapes cannot be multiplied"),
+        (lambda: X.npu() + torch.zeros(5, device="npu"), "must match the size"),
+        (lambda: torch.cat([X.npu(), X[:, :2].npu()]), "Sizes of tensors must match"),
+        (lambda: X.npu().sum(3), "Dimension out of range"),
+        (lambda: X.npu().index_select(0, torch.tensor([[0]], device="npu")), "supposed to be a vector"),
+    ],
+    ids=["matmul", "broadcast", "cat", "dim", "index"],
+)
+def test_wrong_shapes_raise_torchs_own_message(operation, message: str) -> None:
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        operation()
+
+
+def test_failing_aclnn_call_names_the_function_and_its_arguments() -> None:
+    with pytest.raises(RuntimeError, match=r"aclnnGroupNormGetWorkspaceSize[\s\S]*\(float32\[3, 4\], null, null, 2, 3,"):
+        torch.ops.aten.native_group_norm(X.npu(), None, None, 2, 3, 7, 1, 1e-5)
+
+
+def test_storage_without_memory_is_refused() -> None:
+    x = X.npu()
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="has no memory"):
+        x + 1
+
+
+def test_number_operands_copy_nothing_to_the_device() -> None:
+    x = X.npu()
+    torch.npu.synchronize()
+    fallbacks = cpu_fallback_counts()
+    result = (2 - (3 * (x + 1) / 2)).clamp(-1, 1) ** 2
+    assert cpu_fallback_counts() == fallbacks
+    torch.testing.assert_close(result.cpu(), (2 - (3 * (X + 1) / 2)).clamp(-1, 1) ** 2)
+
+
+def test_complex_numbers_that_aclnn_has_no_function_for_are_right() -> None:
+    z = torch.complex(X, X + 1)
+    torch.testing.assert_close(torch.sgn(z.npu()).cpu(), torch.sgn(z))
+    torch.testing.assert_close(torch.abs(z.npu()).cpu(), torch.abs(z))
+
+
+def test_lazy_conjugates_and_negatives_are_computed_before_use() -> None:
+    z = torch.complex(X, X + 1)
+    for function in (lambda t: t @ t.mH, lambda t: torch.dot(t[0], t[1].conj()), lambda t: t.conj().imag + 1,
+                     lambda t: torch.vdot(t[0], t[1]), lambda t: torch.linalg.vector_norm(t.conj())):
+        torch.testing.assert_close(function(z.npu()).cpu(), function(z))
+
+
+def test_fractional_correction_is_right() -> None:
+    torch.testing.assert_close(X.npu().var(1, correction=0.5).cpu(), X.var(1, correction=0.5))
