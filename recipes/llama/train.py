@@ -79,7 +79,7 @@ def join_job(device_type: str) -> tuple[int, int, torch.device]:
         device = torch.device(device_type, int(os.environ.get("LOCAL_RANK", 0)))
         torch.accelerator.set_device_index(device.index)
     if "RANK" in os.environ:
-        dist.init_process_group("gloo" if device_type == "cpu" else "cpu:gloo,npu:hccl")
+        dist.init_process_group("gloo" if device_type == "cpu" else "hccl")
     return rank, world, device
 
 
