@@ -35,6 +35,10 @@ try:
 
     _registration.register(npu)
 
+    from torch_npu.launcher import worker as _worker
+
+    _worker.join_launch()
+
     if torch.distributed.is_available():
         from torch_npu.distributed import backend as _backend
 
