@@ -66,8 +66,8 @@ def find_devices(ranks: int | None) -> NodeDevices:
     from torch_npu import _C
 
     mask = visible_mask()
-    emulated = _is_emulated(ranks, mask)
     try:
+        emulated = _is_emulated(ranks, mask)
         count = _C.device_count_or_raise()
     except (RuntimeError, ValueError) as error:
         raise DeviceError(str(error)) from None

@@ -43,7 +43,7 @@ try:
         from torch_npu.distributed import backend as _backend
 
         _backend.register()
-except Exception as error:  # noqa: BLE001
+except Exception as error:
     _report(error)
 
 

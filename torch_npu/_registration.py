@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 
 import torch
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
 from torch_npu._binding import C, load_error
 
@@ -17,12 +18,12 @@ _SUBMODULES = ("amp", "memory", "random", "streams", "utils")
 
 def register(device_module: ModuleType) -> None:
     """Renames PyTorch's spare backend to ``npu`` and makes ``device_module`` its ``torch.npu``."""
-    torch.utils.rename_privateuse1_backend("npu")
-    torch._register_device_module("npu", device_module)
+    rename_privateuse1_backend("npu")
+    torch._register_device_module("npu", device_module)  # type: ignore[no-untyped-call]
     for name in _SUBMODULES:
         # `import torch.npu.memory` must find the module that exists, not load a second copy of it.
         sys.modules.setdefault(f"torch.npu.{name}", sys.modules[f"{device_module.__name__}.{name}"])
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    generate_methods_for_privateuse1_backend(for_storage=True)
     if load_error is None:
         atexit.register(_drain)
 

@@ -12,6 +12,91 @@
 
 namespace torch_npu::aten {
 
+void checkSameType(
+    const char* first, const at::Tensor& a, const char* second, const at::Tensor& b) {
+  TORCH_CHECK(
+      a.scalar_type() == b.scalar_type(), "expected ", first, " and ", second,
+      " to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+}
+
+void checkFloating(const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.is_floating_point() || tensor.is_complex(), name, " is not implemented for ",
+      tensor.scalar_type(), "; expected a floating point dtype");
+}
+
+void checkWhole(const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true), name,
+      " is not implemented for ", tensor.scalar_type(), "; expected an integer dtype or bool");
+}
+
+void checkReal(const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !tensor.is_complex(), name, " is not implemented for ", tensor.scalar_type(),
+      ": complex numbers have no order");
+}
+
+void checkMask(const char* name, const at::Tensor& mask) {
+  TORCH_CHECK(
+      mask.scalar_type() == at::ScalarType::Bool, name,
+      " only supports boolean masks, but got mask with dtype ", mask.dtype());
+}
+
+void checkIndex(const char* name, const at::Tensor& index) {
+  TORCH_CHECK(
+      index.scalar_type() == at::ScalarType::Long || index.scalar_type() == at::ScalarType::Int,
+      name, " expects indices of dtype int64 or int32, but got ", index.scalar_type());
+}
+
+void checkIndexVector(const char* name, const at::Tensor& index) {
+  TORCH_CHECK_INDEX(
+      index.scalar_type() == at::ScalarType::Long, name,
+      "(): Expected dtype int64 for index, but got ", index.scalar_type());
+  TORCH_CHECK(
+      index.dim() <= 1, "Index has to be a vector/scalar, got ", index.dim(), " dimensions");
+}
+
+void checkApproximate(std::string_view approximate) {
+  TORCH_CHECK(
+      approximate == "none" || approximate == "tanh",
+      "approximate argument must be either none or tanh, got '", std::string(approximate), "'");
+}
+
+void checkSearch(
+    const at::Tensor& sequence, const at::Tensor& self, const std::optional<at::Tensor>& sorter) {
+  const int64_t outer = sequence.dim() - 1;
+  TORCH_CHECK(
+      sequence.dim() == 1 ||
+          (sequence.dim() == self.dim() &&
+           sequence.sizes().slice(0, outer) == self.sizes().slice(0, outer)),
+      "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
+      "input value tensor must match, but got ", sequence.sizes(), " and ", self.sizes());
+  TORCH_CHECK(
+      !present(sorter) ||
+          (sorter->sizes() == sequence.sizes() && sorter->scalar_type() == at::ScalarType::Long),
+      "sorter must be int64 and of the shape of sorted_sequence");
+}
+
+void checkZeroDim(const char* name, const at::Tensor& value) {
+  TORCH_CHECK(
+      value.dim() == 0, name, " only supports a 0-dimensional value tensor, but got tensor with ",
+      value.dim(), " dimension(s).");
+}
+
+void checkFits(const c10::Scalar& value, at::ScalarType type) {
+  switch (type) {
+#define NPU_CHECK_FITS(ctype, name) \
+  case at::ScalarType::name:        \
+    (void)value.to<ctype>();        \
+    return;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_EXCEPT_COMPLEX_HALF_F8NZ(NPU_CHECK_FITS)
+#undef NPU_CHECK_FITS
+    default:
+      return;
+  }
+}
+
 int32_t roundingMode(std::optional<std::string_view> mode) {
   if (!mode.has_value()) {
     return 0;

@@ -20,6 +20,23 @@ inline bool present(const std::optional<at::Tensor>& tensor) {
   return tensor.has_value() && tensor->defined();
 }
 
+// Checks for what neither torch's meta functions nor CANN report before the work runs. `name` is the
+// operator's, for the message.
+void checkSameType(
+    const char* first, const at::Tensor& a, const char* second, const at::Tensor& b);
+void checkFloating(const char* name, const at::Tensor& tensor);
+void checkWhole(const char* name, const at::Tensor& tensor);  // integers and bool
+void checkReal(const char* name, const at::Tensor& tensor);
+void checkMask(const char* name, const at::Tensor& mask);
+void checkIndex(const char* name, const at::Tensor& index);  // int64 or int32
+void checkIndexVector(const char* name, const at::Tensor& index);  // int64, at most 1-dim
+void checkApproximate(std::string_view approximate);  // of gelu
+void checkSearch(
+    const at::Tensor& sequence, const at::Tensor& self, const std::optional<at::Tensor>& sorter);
+void checkZeroDim(const char* name, const at::Tensor& value);
+// Whether `value` can be stored as `type`.
+void checkFits(const c10::Scalar& value, at::ScalarType type);
+
 // How matrix units may round: 0 keeps the dtype's precision, 1 allows HF32 for float32.
 inline int8_t cubeMathType() {
   return 0;

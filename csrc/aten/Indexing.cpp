@@ -230,7 +230,7 @@ at::Tensor& indexPut(
     at::Tensor& self, const IndexList& indices, const at::Tensor& values, bool accumulate,
     bool unsafe) {
   const OnDevice scope(self);
-  TORCH_CHECK_INDEX(
+  TORCH_CHECK(
       self.scalar_type() == values.scalar_type(),
       "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
       " for the destination and ", values.scalar_type(), " for the source.");
@@ -257,9 +257,6 @@ bool allEqual(const at::Tensor& self, const at::Tensor& other) {
       self.device() == other.device(),
       "Expected all tensors to be on the same device, but found at least two devices, ",
       self.device(), " and ", other.device());
-  TORCH_CHECK(
-      self.scalar_type() == other.scalar_type(), "Expected object of data type ",
-      self.scalar_type(), " but got data type ", other.scalar_type(), " for argument 'other'");
   if (self.sizes() != other.sizes()) {
     return false;
   }
@@ -267,7 +264,8 @@ bool allEqual(const at::Tensor& self, const at::Tensor& other) {
     return true;
   }
   const at::Tensor same = allocate({1}, {}, self.options().dtype(at::ScalarType::Bool));
-  launch(cann::aclnnEqual, self, other, same);
+  const at::ScalarType type = c10::promoteTypes(self.scalar_type(), other.scalar_type());
+  launch(cann::aclnnEqual, *operand(self, type), *operand(other, type), same);
   return same.item<bool>();
 }
 

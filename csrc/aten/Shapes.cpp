@@ -153,6 +153,14 @@ void ReducedPair::meta(const at::Tensor& self, int64_t dim, bool keepdim) {
   set_output_raw_strided(1, sizes, {}, self.options().dtype(at::ScalarType::Long));
 }
 
+void Kthvalue::meta(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim) {
+  const int64_t extent = self.dim() == 0 ? 1 : self.size(at::maybe_wrap_dim(dim, self.dim()));
+  TORCH_CHECK(
+      k >= 1 && k <= extent, "kthvalue(): selected number k out of range for dimension ", dim,
+      ": expected 1 to ", extent, ", got ", k);
+  ReducedPair::meta(self, dim, keepdim);
+}
+
 void Count::meta(const at::Tensor& self, at::IntArrayRef dims) {
   set_output_raw_strided(
       0, reducedSizes(self, dims, /*keepdim=*/false), {},
@@ -206,10 +214,21 @@ void Dot::meta(const at::Tensor& self, const at::Tensor& other) {
   set_output_raw_strided(0, {}, {}, self.options());
 }
 
-void LayerNorm::meta(const at::Tensor& input, at::IntArrayRef normalizedShape) {
+void LayerNorm::meta(
+    const at::Tensor& input, at::IntArrayRef normalizedShape,
+    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias) {
   const int64_t normalized = static_cast<int64_t>(normalizedShape.size());
   TORCH_CHECK(
-      normalized >= 1 && input.dim() >= normalized &&
+      normalized >= 1, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at "
+      "least one element, but got normalized_shape = ", normalizedShape);
+  for (const auto& [name, tensor] : {std::pair("weight", &weight), std::pair("bias", &bias)}) {
+    TORCH_CHECK(
+        !present(*tensor) || (*tensor)->sizes() == normalizedShape, "Expected ", name,
+        " to be of same shape as normalized_shape, but got ", name, " of shape ",
+        (*tensor)->sizes(), " and normalized_shape = ", normalizedShape);
+  }
+  TORCH_CHECK(
+      input.dim() >= normalized &&
           input.sizes().slice(input.dim() - normalized) == normalizedShape,
       "Given normalized_shape=", normalizedShape, ", expected input with shape [*, ",
       normalizedShape, "], but got input of size", input.sizes());
@@ -394,6 +413,19 @@ void Flip::meta(const at::Tensor& self, at::IntArrayRef dims) {
   set_output_raw_strided(0, self.sizes(), {}, self.options());
 }
 
+void Roll::meta(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  TORCH_CHECK(
+      shifts.size() == dims.size() || (dims.empty() && shifts.size() == 1),
+      "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  for (const int64_t dim : dims) {
+    TORCH_CHECK_INDEX(
+        self.dim() != 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+    at::maybe_wrap_dim(dim, self.dim());
+  }
+  set_output_raw_strided(0, self.sizes(), {}, self.options());
+}
+
 void ConstantPad::meta(const at::Tensor& self, at::IntArrayRef pad) {
   TORCH_CHECK(
       pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
@@ -419,10 +451,7 @@ void ConstantPad::meta(const at::Tensor& self, at::IntArrayRef pad) {
 
 namespace {
 
-void checkSteps(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step) {
-  const double from = start.toDouble();
-  const double to = end.toDouble();
-  const double by = step.toDouble();
+void checkSteps(double from, double to, double by) {
   TORCH_CHECK(by != 0, "step must be nonzero");
   TORCH_CHECK(std::isfinite(from) && std::isfinite(to), "unsupported range: ", from, " -> ", to);
   TORCH_CHECK(
@@ -432,16 +461,18 @@ void checkSteps(const c10::Scalar& start, const c10::Scalar& end, const c10::Sca
 
 }  // namespace
 
+// Steps are taken in the arithmetic of the result: whole numbers if that is whole.
 void Arange::meta(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step) {
-  checkSteps(start, end, step);
   int64_t count = 0;
-  if (start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false)) {
-    const int64_t from = start.toLong();
-    const int64_t to = end.toLong();
-    const int64_t by = step.toLong();
+  if (at::isIntegralType(maybe_get_output().scalar_type(), /*includeBool=*/false)) {
+    const int64_t from = start.to<int64_t>();
+    const int64_t to = end.to<int64_t>();
+    const int64_t by = step.to<int64_t>();
+    checkSteps(static_cast<double>(from), static_cast<double>(to), static_cast<double>(by));
     const int64_t distance = to - from;
     count = distance / by + (distance % by != 0 ? 1 : 0);
   } else {
+    checkSteps(start.toDouble(), end.toDouble(), step.toDouble());
     count = static_cast<int64_t>(
         std::ceil((end.toDouble() - start.toDouble()) / step.toDouble()));
   }
@@ -449,7 +480,7 @@ void Arange::meta(const c10::Scalar& start, const c10::Scalar& end, const c10::S
 }
 
 void Range::meta(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step) {
-  checkSteps(start, end, step);
+  checkSteps(start.toDouble(), end.toDouble(), step.toDouble());
   const int64_t count =
       static_cast<int64_t>((end.toDouble() - start.toDouble()) / step.toDouble() + 1);
   set_output_raw_strided(0, {count}, {}, maybe_get_output().options());

@@ -105,6 +105,10 @@ struct ReducedPair : at::impl::MetaBase {
   void meta(const at::Tensor& self, int64_t dim, bool keepdim);
 };
 
+struct Kthvalue : ReducedPair {
+  void meta(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim);
+};
+
 struct Count : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef dims);
 };
@@ -130,7 +134,9 @@ struct Dot : at::impl::MetaBase {
 // --- layers -------------------------------------------------------------------------------------------
 
 struct LayerNorm : at::impl::MetaBase {
-  void meta(const at::Tensor& input, at::IntArrayRef normalizedShape);
+  void meta(
+      const at::Tensor& input, at::IntArrayRef normalizedShape,
+      const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias);
 };
 
 struct LayerNormBackward : at::impl::MetaBase {
@@ -211,6 +217,10 @@ struct Search : at::impl::MetaBase {
 
 struct Flip : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef dims);
+};
+
+struct Roll : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
 };
 
 struct ConstantPad : at::impl::MetaBase {

@@ -1,6 +1,7 @@
 #include "aten/Structured.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/DispatchKeySet.h>
 
@@ -43,6 +44,7 @@ void prepareOutput(
       return;
     case Form::Out: {
       checkSame(output, options);
+      at::assert_no_internal_overlap(output);
       if (output.sizes() == sizes) {
         return;
       }
@@ -57,11 +59,22 @@ void prepareOutput(
     }
     case Form::Inplace:
       checkSame(output, options);
+      at::assert_no_internal_overlap(output);
       TORCH_CHECK(
           output.sizes() == sizes, "Bad in-place call: input tensor size ", output.sizes(),
           " and output tensor size ", sizes, " should match");
       return;
   }
+}
+
+bool sharesMemoryWith(const at::Tensor& out, const at::Tensor& input) {
+  return at::get_overlap_status(out, input) != at::MemOverlapStatus::No;
+}
+
+void copyResult(const at::Tensor& result, const at::Tensor& out) {
+  at::Tensor target = out;
+  prepareOutput(Form::Out, target, result.sizes(), {}, result.options());
+  target.copy_(result);
 }
 
 c10::Scalar numberOf(const at::Tensor& tensor) {

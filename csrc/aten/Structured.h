@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -136,6 +137,39 @@ c10::Device deviceOf(const Tensors&... tensors) {
   std::optional<c10::Device> found;
   (findDevice(found, tensors), ...);
   return found.value_or(c10::Device(c10::DeviceType::CPU));
+}
+
+// Whether writing to `out` changes `input` too.
+bool sharesMemoryWith(const at::Tensor& out, const at::Tensor& input);
+inline bool sharesMemory(const at::Tensor& out, const at::Tensor& input) {
+  return input.defined() && out.defined() && out.is_alias_of(input) &&
+         sharesMemoryWith(out, input);
+}
+inline bool sharesMemory(const at::Tensor& out, const std::optional<at::Tensor>& input) {
+  return input.has_value() && sharesMemory(out, *input);
+}
+inline bool sharesMemory(const at::Tensor& out, const at::ITensorListRef& inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (sharesMemory(out, input)) {
+      return true;
+    }
+  }
+  return false;
+}
+template <class First, class Second, class... Others>
+bool sharesMemory(
+    const at::Tensor& out, const First& first, const Second& second, const Others&... others) {
+  return sharesMemory(out, first) || sharesMemory(out, second, others...);
+}
+
+// Puts results into the caller's out tensors, resized and checked as in the out form.
+void copyResult(const at::Tensor& result, const at::Tensor& out);
+inline void copyResults(const at::Tensor& result, const at::Tensor& out) {
+  copyResult(result, out);
+}
+template <class... Results, class... Outputs>
+void copyResults(const std::tuple<Results...>& results, const Outputs&... outputs) {
+  std::apply([&](const auto&... result) { (copyResult(result, outputs), ...); }, results);
 }
 
 // A tensor that stands for a number: 0-dim on the CPU. Operators on NPU tensors accept those.

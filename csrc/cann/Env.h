@@ -54,7 +54,6 @@ inline constexpr auto kVariables = std::to_array<Variable>({
     {"TORCH_HCCL_ASYNC_ERROR_HANDLING", Kind::Integer, "3",
      "watchdog: 0 none, 1 abort and tear down, 2 abort only, 3 tear down without abort"},
     {"TORCH_HCCL_HIGH_PRIORITY", Kind::Flag, "0", "1: communication streams of high priority"},
-    {"HCCL_BUFFSIZE", Kind::Integer, "200", "MiB of the shared buffer of a communicator"},
     {"P2P_HCCL_BUFFSIZE", Kind::Integer, "20",
      "MiB of the buffer of send/recv communicators; 0: share the group's communicator"},
 });

@@ -100,7 +100,7 @@ def emit_calls(operator: Operator, calls: tuple[Call, ...], indent: str) -> list
 
 
 def used_names(operator: Operator) -> set[str]:
-    texts = [operator.row.convert, *operator.row.let.values()]
+    texts = [operator.row.convert, *operator.row.let.values(), *operator.row.require]
     for call in (*operator.row.calls, *operator.row.inplace):
         texts += [*call.arguments, call.condition or "", call.statement or ""]
     return {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
@@ -121,12 +121,13 @@ def emit_run(operator: Operator) -> list[str]:
             ctype = "const at::Tensor &"
         parameters.append(f"{ctype} {name}")
     lines = [f"void run_{operator.name}(const {operator.name}_op& op, {', '.join(parameters)}) {{"]
-    lines.append("  if (op.empty()) {")
-    lines.append("    return;")
-    lines.append("  }")
     for i, name in enumerate(operator.outputs):
         if name in used:
             lines.append(f"  const at::Tensor& {name} = op.output({i});")
+    lines += [f"  {statement};" for statement in operator.row.require]
+    lines.append("  if (op.empty()) {")
+    lines.append("    return;")
+    lines.append("  }")
     body = let_lines(operator)
     convert = operator.row.convert
     inplace = emit_calls(operator, operator.row.inplace, "    ")
@@ -172,8 +173,9 @@ def emit_overload(operator: Operator, function: NativeFunction) -> list[str]:
     tensors = tensor_arguments(operator)
     if kind == SchemaKind.out:
         tensors = [*operator.outputs, *tensors] if not tensors else tensors
-    scope = f"  const OnDevice scope(deviceOf({', '.join(tensors)}));"
-    lines.append(scope)
+    lines.append(f"  const OnDevice scope(deviceOf({', '.join(tensors)}));")
+    if kind == SchemaKind.out and operator.functional is not None and not operator.has_iterator:
+        lines += emit_aliased(operator, names)
     if kind == SchemaKind.functional:
         lines.append(f"  {operator.name}_op op;")
     elif kind == SchemaKind.out:
@@ -197,11 +199,25 @@ def emit_overload(operator: Operator, function: NativeFunction) -> list[str]:
     return lines
 
 
+def emit_aliased(operator: Operator, names: list[str]) -> list[str]:
+    """An out tensor that is also an input is written after the inputs are read. (A TensorIterator
+    refuses what elementwise operators cannot do in place.)"""
+    inputs = ", ".join(tensor_arguments(operator))
+    if not inputs:
+        return []
+    outputs = operator.outputs
+    condition = " || ".join(f"sharesMemory({output}, {inputs})" for output in outputs)
+    result = outputs[0] if len(outputs) == 1 else f"std::forward_as_tuple({', '.join(outputs)})"
+    call = f"{cpp_name(operator.functional)}({', '.join(names)})"
+    return [f"  if ({condition}) {{", f"    copyResults({call}, {', '.join(outputs)});", f"    return {result};", "  }"]
+
+
 def emit_direct(operator: Operator) -> list[str]:
     """An in-place operator that needs no meta function: its result is its first argument."""
     function = operator.inplace
     lines = [opening(function)]
     lines.append(f"  const OnDevice scope(deviceOf({', '.join(tensor_arguments(operator))}));")
+    lines += [f"  {statement};" for statement in operator.row.require]
     lines.append("  if (self.numel() == 0) {")
     lines.append("    return self;")
     lines.append("  }")

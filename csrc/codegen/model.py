@@ -61,6 +61,7 @@ class Row:
     convert: str = "common"
     keep: frozenset[str] = frozenset()
     let: dict[str, str] = field(default_factory=dict)
+    require: tuple[str, ...] = ()  # C++ statements that raise for arguments that cannot be
     only: frozenset[str] | None = None
 
 
@@ -128,7 +129,7 @@ def parse_calls(value: Any, where: str) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-ROW_KEYS = {"op", "call", "calls", "inplace", "meta", "convert", "keep", "let", "only"}
+ROW_KEYS = {"op", "call", "calls", "inplace", "meta", "convert", "keep", "let", "require", "only"}
 
 
 def parse_row(entry: dict[str, Any], file: str) -> Row:
@@ -154,6 +155,7 @@ def parse_row(entry: dict[str, Any], file: str) -> Row:
         convert=entry.get("convert", "common"),
         keep=frozenset(entry.get("keep", ())),
         let=entry.get("let", {}),
+        require=tuple(entry.get("require", ())),
         only=frozenset(entry["only"]) if "only" in entry else None,
     )
 

@@ -68,6 +68,42 @@ def test_tensors_on_different_devices_raise(operation) -> None:
         operation()
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(torch.mm, 2), (torch.cumsum, 1), (torch.addmm, 3), (torch.sort, 1), (torch.cat, 0)],
+    ids=["mm", "cumsum", "addmm", "sort", "cat"],
+)
+def test_out_that_is_an_input_is_written_after_it_is_read(function, arguments: int) -> None:
+    def run(device: str) -> list[torch.Tensor]:
+        square = torch.linspace(-1, 2, 9).reshape(3, 3).to(device)
+        other = square.flip(0).t().contiguous()
+        if function is torch.cat:
+            return [torch.cat([square[:1], square[1:]], out=square)]
+        if function is torch.sort:
+            return list(torch.sort(square, 0, descending=True, out=(square, torch.empty(0, dtype=torch.int64, device=device))))
+        if function is torch.cumsum:
+            return [torch.cumsum(square, 0, out=square)]
+        return [function(*([square, other, other][:arguments]), out=square)]
+
+    def expect() -> list[torch.Tensor]:
+        square = torch.linspace(-1, 2, 9).reshape(3, 3)
+        other = square.flip(0).t().contiguous()
+        if function is torch.cat:
+            return [square]
+        if function is torch.sort:
+            return list(torch.sort(square, 0, descending=True))
+        if function is torch.cumsum:
+            return [torch.cumsum(square, 0)]
+        return [function(*([square, other, other][:arguments]))]
+
+    torch.testing.assert_close([t.cpu() for t in run("npu")], expect())
+
+
+def test_out_with_overlapping_memory_raises() -> None:
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.mm(X.npu(), X.t().npu(), out=torch.zeros(1, 3, device="npu").expand(3, 3))
+
+
 def test_launch_goes_to_the_device_of_the_tensor_not_the_current_one() -> None:
     assert torch.npu.current_device() == 0
     result = torch.exp(X.npu("npu:1"))
@@ -100,20 +136,49 @@ def test_inplace_that_would_broadcast_self_raises() -> None:
         torch.zeros(4, device="npu").add_(X.npu())
 
 
-@pytest.mark.parametrize(
-    ("operation", "message"),
-    [
-        (lambda: X.npu() @ X.npu(), "mat1 and mat2 shapes cannot be multiplied"),
-        (lambda: X.npu() + torch.zeros(5, device="npu"), "must match the size"),
-        (lambda: torch.cat([X.npu(), X[:, :2].npu()]), "Sizes of tensors must match"),
-        (lambda: X.npu().sum(3), "Dimension out of range"),
-        (lambda: X.npu().index_select(0, torch.tensor([[0]], device="npu")), "supposed to be a vector"),
-    ],
-    ids=["matmul", "broadcast", "cat", "dim", "index"],
-)
-def test_wrong_shapes_raise_torchs_own_message(operation, message: str) -> None:
-    with pytest.raises((RuntimeError, IndexError), match=message):
-        operation()
+WRONG = [
+    ("matmul", lambda x: x @ x, "mat1 and mat2 shapes cannot be multiplied"),
+    ("matmul dtype", lambda x: x @ x.t().half(), "to have the same dtype"),
+    ("addmm dtype", lambda x: torch.addmm(x[0].half(), x, x.t() @ x), "to have the same dtype"),
+    ("dot size", lambda x: torch.dot(x[0], x[:, 0]), "inconsistent tensor size"),
+    ("broadcast", lambda x: x + torch.zeros(5, device="npu"), "must match the size"),
+    ("cat", lambda x: torch.cat([x, x[:, :2]]), "Sizes of tensors must match"),
+    ("dim", lambda x: x.sum(3), "Dimension out of range"),
+    ("index rank", lambda x: x.index_select(0, torch.tensor([[0]], device="npu")), "supposed to be a vector"),
+    ("index dtype", lambda x: x[x], "tensors used as indices must be"),
+    ("too many indices", lambda x: x[[0], [0], [0]], "too many indices"),
+    ("mask shape", lambda x: x[torch.ones(2, device="npu", dtype=torch.bool)], "shape of the mask"),
+    ("put dtype", lambda x: x.index_put_((torch.tensor([0], device="npu"),), x[0].half()), "dtypes match"),
+    ("gather dtype", lambda x: x.gather(0, x), "for index"),
+    ("mask dtype", lambda x: x.masked_fill(x, 1.0), "boolean mask"),
+    ("fill complex", lambda x: x.fill_(1j), "without overflow"),
+    ("fill shape", lambda x: x.fill_(x[0]), "0-dim"),
+    ("integers in place", lambda x: x.long().div_(2), "can't be cast"),
+    ("negative of bool", lambda x: -(x > 0), "on a bool tensor is not supported"),
+    ("bits of floats", lambda x: x & x, "not implemented for"),
+    ("softmax of integers", lambda x: x.long().softmax(0), "not implemented for"),
+    ("maximum of complex", lambda x: torch.complex(x, x).max(), "not implemented for"),
+    ("layer norm weight", lambda x: torch.nn.functional.layer_norm(x, (4,), x[0, :3]), "same shape as normalized_shape"),
+    ("gelu", lambda x: torch.nn.functional.gelu(x, approximate="exact"), "either none or tanh"),
+    ("kthvalue", lambda x: x.kthvalue(9), "out of range"),
+    ("roll", lambda x: x.roll((1, 2), (0,)), "must align"),
+    ("pad", lambda x: torch.nn.functional.pad(x, (-9, 1)), "negative output size"),
+    ("arange step", lambda x: torch.arange(0, 5, 0, device="npu"), "step must be nonzero"),
+    ("arange sign", lambda x: torch.arange(0, 5, -1, device="npu"), "inconsistent with step sign"),
+    ("arange fraction", lambda x: torch.arange(0, 5, 0.5, out=torch.empty(0, dtype=torch.int64, device="npu")),
+     "step must be nonzero"),
+    ("eye", lambda x: torch.eye(-1, device="npu"), "greater or equal to 0"),
+    ("empty maximum", lambda x: x[:0].max(), "numel\\(\\) == 0"),
+]
+
+
+@pytest.mark.parametrize(("operation", "message"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
+def test_wrong_arguments_raise_at_once_and_leave_the_device_usable(operation, message: str) -> None:
+    x = X.npu()
+    with pytest.raises((RuntimeError, IndexError, ValueError, NotImplementedError), match=message):
+        operation(x)
+    torch.npu.synchronize()
+    torch.testing.assert_close((X.npu() + 1).cpu(), X + 1)
 
 
 def test_failing_aclnn_call_names_the_function_and_its_arguments() -> None:

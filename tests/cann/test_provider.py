@@ -197,7 +197,7 @@ def test_error_of_the_runtime_carries_call_code_name_message_and_advice(
     assert "/dev/davinci" in printed
 
 
-@pytest.mark.parametrize("code", [207001, 207018, 200000, 245000])
+@pytest.mark.parametrize("code", [207001, 245000])
 def test_memory_errors_of_the_runtime_become_torch_out_of_memory_errors(
     refusing_cann: Path, code: int
 ) -> None:

@@ -69,7 +69,6 @@ def test_npurun_module_and_arguments_reach_the_worker(tmp_path: Path) -> None:
         (["--nproc", "many", "script.py"], {}, "'npu', 'auto'"),
         (["--nproc", "0", "script.py"], {}, "at least one worker"),
         (["--nproc", "5", "script.py"], {"TORCH_NPU_EMULATOR_DEVICES": "4"}, "4 visible NPUs"),
-        (["--nproc", "4", "script.py"], {"TORCH_NPU_EMULATOR_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": "0,1,3,4"}, "4"),
         (["--nproc", "2", "script.py"], {"ASCEND_RT_VISIBLE_DEVICES": "0,zero"}, "separated by commas"),
         (["--nproc", "2", "script.py"], {"ASCEND_RT_VISIBLE_DEVICES": "1,1"}, "twice"),
     ],
@@ -91,7 +90,7 @@ def test_npurun_mask_naming_a_missing_device_lists_those_that_exist(tmp_path: Pa
         "--nproc", "4", "script.py", cwd=tmp_path, TORCH_NPU_EMULATOR_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES="0,1,3,4"
     )
     assert result.returncode == 2
-    assert "device 4" in result.stderr and "0-3" in result.stderr
+    assert "device 4" in result.stderr and "0 to 3" in result.stderr
 
 
 def test_npurun_bad_device_index_in_worker_fails_with_a_clear_message(tmp_path: Path) -> None:

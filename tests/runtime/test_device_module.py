@@ -44,7 +44,7 @@ def test_device_module_is_registered_once_under_both_names() -> None:
     ],
 )
 def test_attribute_that_pytorch_asks_has_the_expected_type(call: str, kind: type) -> None:
-    value = eval(f"torch.npu.{call}", {"torch": torch})  # noqa: S307
+    value = eval(f"torch.npu.{call}", {"torch": torch})
     assert isinstance(value, kind)
 
 
@@ -102,7 +102,7 @@ def test_device_of_follows_the_object() -> None:
 def test_device_that_does_not_exist_raises_with_the_number_of_devices(call: str) -> None:
     count = torch.npu.device_count()
     with pytest.raises(ValueError, match=rf"{count}"):
-        eval("torch.npu." + call.format(count), {"torch": torch})  # noqa: S307
+        eval("torch.npu." + call.format(count), {"torch": torch})
     with pytest.raises((ValueError, RuntimeError), match=rf"{count}"):
         torch.empty(1, device=f"npu:{count}")
     assert torch.npu.current_device() == 0

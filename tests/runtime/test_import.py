@@ -154,20 +154,6 @@ print(os.waitstatus_to_exitcode(status), x.sum().item())
     check(run_python(program), "0 1048576.0")
 
 
-def test_program_that_only_uses_the_cpu_is_told_of_no_emulator(run_python: Run) -> None:
-    program = """
-import torch
-torch.manual_seed(0)
-model = torch.nn.Linear(4, 1)
-model(torch.ones(2, 4)).sum().backward()  # autograd asks every device type for its number of devices
-torch.optim.SGD(model.parameters(), lr=0.1).step()
-print(torch.npu.is_available())
-"""
-    result = run_python(program)
-    check(result, "True")
-    assert result.stderr == ""
-
-
 def test_forked_child_of_a_process_without_devices_may_use_them(run_python: Run) -> None:
     program = """
 import os, torch

@@ -1,6 +1,7 @@
 """The caching allocator seen from Python: statistics, reuse, streams, limits, errors."""
 
 import gc
+import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -150,7 +151,7 @@ def test_concurrent_allocations_never_overlap() -> None:
         thread.join()
     flat = sorted(entry for part in ranges for entry in part)
     assert len(flat) == 4 * 34
-    for (start, size), (following, _) in zip(flat, flat[1:], strict=False):
+    for (start, size), (following, _) in itertools.pairwise(flat):
         assert start + size <= following
 
 

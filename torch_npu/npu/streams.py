@@ -156,4 +156,3 @@ class StreamContext:
 def stream(stream: torch.Stream | None) -> StreamContext:
     """Context manager: ``with torch.npu.stream(s):`` enqueues on ``s``."""
     return StreamContext(stream)
-
