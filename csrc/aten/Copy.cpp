@@ -211,8 +211,7 @@ void copyOnDevice(const at::Tensor& dst, const at::Tensor& src) {
 
 // Tells the host allocator that work on `stream` uses the block. If it is not the allocator's
 // (memory that somebody wrapped), nobody could keep it alive: then the work is waited for.
-void holdHostBlock(const at::Tensor& host, const NPUStream& stream) {
-  const c10::DataPtr& block = host.storage().data_ptr();
+void holdHostBlock(const c10::DataPtr& block, const NPUStream& stream) {
   if (!recordHostEvent(block.get(), block.get_context(), stream)) {
     stream.synchronize();
   }
@@ -227,13 +226,13 @@ void upload(const at::Tensor& dst, const at::Tensor& src, bool nonBlocking) {
   if (nonBlocking && isPinned(from)) {
     cann::aclrtMemcpyAsync.check(
         to, bytes, from, bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream.handle());
-    holdHostBlock(src, stream);
+    holdHostBlock(src.storage().data_ptr(), stream);
   } else if (nonBlocking && bytes <= kStagingBytes) {
     const c10::DataPtr staging = hostAllocator()->allocate(bytes);
     std::memcpy(staging.get(), from, bytes);
     cann::aclrtMemcpyAsync.check(
         to, bytes, staging.get(), bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream.handle());
-    recordHostEvent(staging.get(), staging.get_context(), stream);
+    holdHostBlock(staging, stream);
   } else {
     stream.synchronize();
     useDevice();
@@ -293,7 +292,7 @@ void deviceToHost(const at::Tensor& dst, const at::Tensor& src, bool nonBlocking
   if (nonBlocking && landing.is_same(dst) && isPinned(to)) {
     cann::aclrtMemcpyAsync.check(
         to, bytes, wire.const_data_ptr(), bytes, ACL_MEMCPY_DEVICE_TO_HOST, stream.handle());
-    holdHostBlock(dst, stream);
+    holdHostBlock(dst.storage().data_ptr(), stream);
     return;
   }
   stream.synchronize();

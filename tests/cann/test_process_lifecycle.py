@@ -1,10 +1,15 @@
 """Lazy devices, forks, threads and the end of a process, each in a program of its own."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+# By a process that uses one device.
+CALLED_ONCE = ("aclInit", "aclrtSetDevice", "aclrtResetDevice", "aclFinalize")
 
 
 def output(program: str, **variables: object) -> str:
@@ -137,3 +142,21 @@ def test_error_that_nobody_asked_for_is_reported_at_exit() -> None:
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert "torch_npu: at exit: aclrtSynchronizeDevice failed with" in result.stderr
+
+
+def test_first_use_by_many_threads_at_once_starts_runtime_and_context_once(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    printed = output(
+        "start = threading.Barrier(8); results = []\n"
+        "def use():\n"
+        "    start.wait()\n"
+        "    results.append((torch.ones(3, device='npu') + 1).sum().item())\n"
+        "threads = [threading.Thread(target=use) for _ in range(8)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(results)",
+        TORCH_NPU_EMULATOR_TRACE=trace,
+    )
+    assert printed == str([6.0] * 8)
+    calls = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert [len(re.findall(rf"\b{name}\b", calls)) for name in CALLED_ONCE] == [1] * len(CALLED_ONCE)
