@@ -19,10 +19,6 @@ constexpr int kKindBits = 2;
 constexpr c10::StreamId kKindMask = (1 << kKindBits) - 1;
 constexpr int kMaxPool = 32;
 
-// A failed task ends the stream instead of letting later work run on wrong data: the next
-// synchronise reports it (value of ACL_STOP_ON_FAILURE).
-constexpr uint64_t kStopOnFailure = 1;
-
 struct DeviceStreams {
   std::mutex mutex;  // guards creation; CANN is called while it is held
   std::atomic<aclrtStream> standard{nullptr};
@@ -63,7 +59,9 @@ aclrtStream create(std::atomic<aclrtStream>& slot, int device) {
   cann::aclrtCreateStreamWithConfig.check(&handle, 0,
                                           ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
   if (cann::aclrtSetStreamFailureMode.available()) {
-    cann::aclrtSetStreamFailureMode.check(handle, kStopOnFailure);
+    // A failed task ends the stream instead of letting later work run on wrong data: the next
+    // synchronise reports it.
+    cann::aclrtSetStreamFailureMode.check(handle, ACL_STOP_ON_FAILURE);
   }
   slot.store(handle, std::memory_order_release);
   return handle;

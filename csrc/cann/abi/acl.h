@@ -413,6 +413,7 @@ typedef struct aclrtUuid {
 // Flags of events, streams and waits.
 enum {
   ACL_CONTINUE_ON_FAILURE = 0,
+  ACL_STOP_ON_FAILURE = 1,
   ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO = 0,
   ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT = 0,
   ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT = 0,
