@@ -1,10 +1,17 @@
-"""Fixtures that every folder of tests may use."""
+"""Fixtures that every folder of tests may use, and the check that a run leaves nothing behind."""
 
+import os
+import time
+import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from torch_npu.testing import World
+
+# Every process of this run carries the mark, however deep it was started.
+MARK = "TORCH_NPU_TEST_RUN"
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +35,54 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "worlds" in getattr(item, "fixturenames", ()) or item.get_closest_marker("ranks"):
             item.add_marker(pytest.mark.xdist_group("ranks"))
+
+
+def shared_memory() -> set[str]:
+    """Names in /dev/shm that are PyTorch's or ours."""
+    try:
+        return {name for name in os.listdir("/dev/shm") if "torch" in name or "npu" in name}
+    except FileNotFoundError:
+        return set()
+
+
+def marked_processes(mark: str) -> dict[int, str]:
+    """Processes of the run ``mark`` but this one: id -> command line."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended meanwhile, or is another user's
+            continue
+    return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the controller, or a run without xdist
+        os.environ[MARK] = uuid.uuid4().hex
+        config._shared_memory_before = shared_memory()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails the run if a process or a shared memory file of it outlives its tests."""
+    if not hasattr(session.config, "_shared_memory_before"):
+        return
+    _end_fork_server()
+    deadline = time.monotonic() + 20
+    while (left := marked_processes(os.environ[MARK])) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    files = shared_memory() - session.config._shared_memory_before
+    if left or files:
+        print(f"\nleft behind by this run: processes {left}, /dev/shm: {sorted(files)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _end_fork_server() -> None:
+    """The fork server of ``worlds`` otherwise lives as long as this process, and so does its resource tracker."""
+    from multiprocessing import forkserver, resource_tracker
+
+    forkserver._forkserver._stop()
+    resource_tracker._resource_tracker._stop()

@@ -140,3 +140,60 @@ os._exit(0)
     for outcome in run_program(program, 2, TORCH_HCCL_ASYNC_ERROR_HANDLING="2"):
         assert "FIRST" in outcome.output and "AGAIN" in outcome.output, outcome.output
         assert "SUM 16.0" in outcome.output, outcome.output
+
+
+def test_death_of_a_rank_is_noticed_by_the_others_at_once(run_program: RunProgram) -> None:
+    program = HEADER + """
+x = torch.ones(4, device="npu")
+dist.all_reduce(x)
+torch.npu.synchronize()
+if rank == 1:
+    os.kill(os.getpid(), 9)
+try:
+    dist.all_reduce(x, async_op=True).wait(datetime.timedelta(seconds=9))
+    print("NOTHING NOTICED")
+except dist.DistBackendError as error:
+    print("SAW", error)
+    print("TOOK", time.monotonic() - started)
+os._exit(0)
+"""
+    survivor, victim = run_program(program, 2)
+    assert victim.code == -9
+    assert "rank 1" in survivor.output and "died" in survivor.output, survivor.output
+    assert "all_reduce, sequence number 3" in survivor.output, survivor.output
+    assert float(re.search(r"TOOK ([\d.]+)", survivor.output).group(1)) < 4, survivor.output
+
+
+def test_abort_returns_with_work_outstanding_and_fails_it(run_program: RunProgram) -> None:
+    program = HEADER + """
+store = dist.distributed_c10d._get_default_store()
+if rank == 0:
+    with torch.npu.stream(torch.npu.Stream()):
+        work = dist.all_reduce(torch.ones(4, device="npu"), async_op=True)
+        started = time.monotonic()
+        dist.distributed_c10d._abort_process_group()
+        print("TOOK", time.monotonic() - started)
+        try:
+            work.wait(datetime.timedelta(seconds=9))
+        except dist.DistBackendError as error:
+            print("SAW", error)
+    store.set("done", "1")
+else:
+    store.wait(["done"], datetime.timedelta(seconds=100))
+os._exit(0)
+"""
+    said = run_program(program, 2)[0].output
+    assert "SAW" in said and "aborted by this process" in said, said
+    assert float(re.search(r"TOOK ([\d.]+)", said).group(1)) < 5, said
+
+
+def test_program_that_ends_without_destroying_the_group_ends_well(run_program: RunProgram) -> None:
+    program = HEADER + """
+x = torch.ones(1000, device="npu", requires_grad=True)
+(x * 2).sum().backward()
+for _ in range(5):
+    dist.all_reduce(x.grad)
+"""
+    for outcome in run_program(program, 2):
+        assert outcome.code == 0, outcome.output
+        assert "rror" not in outcome.output, outcome.output
