@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "cann/Acl.h"
+#include "cann/Env.h"
 #include "cann/Error.h"
 
 namespace torch_npu::aten {
@@ -12,6 +14,15 @@ ViewShape viewShape(const aclTensor* tensor) {
   cann::aclGetViewShape.check(tensor, &dims, &count);
   const std::unique_ptr<int64_t[]> owner(dims);  // CANN allocates it with new[] and leaves it to us
   return ViewShape(dims, dims + count);
+}
+
+bool launchesBlock() {
+  static const bool block = cann::env::flag("ASCEND_LAUNCH_BLOCKING");
+  return block;
+}
+
+int finishStream(aclrtStream stream) {
+  return cann::aclrtSynchronizeStream(stream);
 }
 
 void throwLaunchError(

@@ -47,7 +47,12 @@ class OnDevice {
 using ViewShape = c10::SmallVector<int64_t, 6>;
 ViewShape viewShape(const aclTensor* tensor);
 
-enum class Phase { Plan, Run };
+enum class Phase { Plan, Run, Finish };
+
+// Whether every operator is waited for (ASCEND_LAUNCH_BLOCKING=1), and the waiting: a status code.
+bool launchesBlock();
+int finishStream(aclrtStream stream);
+
 [[noreturn]] void throwLaunchError(
     const char* operatorName, Phase phase, int code, const std::string& arguments);
 
@@ -95,6 +100,12 @@ class LaunchTask<aclnnStatus(Params...), std::index_sequence<I...>> {
     const aclnnStatus started = op_->run(workspace.get(), workspaceBytes, executor, handle);
     if (started != 0) [[unlikely]] {
       fail(Phase::Run, started);
+    }
+    if (launchesBlock()) [[unlikely]] {
+      const int finished = finishStream(handle);
+      if (finished != 0) {
+        fail(Phase::Finish, finished);
+      }
     }
   }
 

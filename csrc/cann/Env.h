@@ -44,7 +44,8 @@ inline constexpr auto kVariables = std::to_array<Variable>({
     {"PYTORCH_NPU_ALLOC_CONF", Kind::Text, "", "allocator settings, grammar of PYTORCH_ALLOC_CONF"},
     {"PYTORCH_NO_NPU_MEMORY_CACHING", Kind::Flag, "0", "1: every allocation goes to the device"},
     // Operators
-    {"ASCEND_LAUNCH_BLOCKING", Kind::Flag, "0", "1: synchronise the stream after every operator"},
+    {"ASCEND_LAUNCH_BLOCKING", Kind::Flag, "0",
+     "1: wait for every operator, so that its error is raised where it was called"},
     {"TORCH_NPU_FALLBACK_CPU_DISABLE", Kind::Flag, "0",
      "1: an operator without an NPU kernel raises instead of running on the CPU"},
     {"TORCH_NPU_WARNING_DISABLE", Kind::Flag, "0", "1: silence the backend's warnings"},

@@ -18,6 +18,10 @@ struct Advice {
   const char* text;
 };
 
+constexpr const char* kKernelCrashed =
+    "A kernel crashed, launched at any time since the last synchronisation: narrow it down by "
+    "torch.npu.synchronize() after suspected operators.";
+
 // Likely cause and next step of the codes that users meet.
 constexpr Advice kAdvice[] = {
     {ACL_ERROR_UNINITIALIZE, "The runtime was not started, or was ended already at exit."},
@@ -41,12 +45,9 @@ constexpr Advice kAdvice[] = {
     {ACL_ERROR_RT_TASK_TIMEOUT, "A task ran longer than allowed: a kernel or a collective hangs."},
     {ACL_ERROR_RT_DEVICE_TASK_ABORT,
      "The device's tasks were aborted: restart the process to use it again."},
-    {ACL_ERROR_RT_AICORE_EXCEPTION,
-     "A kernel crashed. Run with ASCEND_LAUNCH_BLOCKING=1 to see which operator it was."},
-    {ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
-     "A kernel crashed. Run with ASCEND_LAUNCH_BLOCKING=1 to see which operator it was."},
-    {ACL_ERROR_RT_AICPU_EXCEPTION,
-     "A kernel crashed. Run with ASCEND_LAUNCH_BLOCKING=1 to see which operator it was."},
+    {ACL_ERROR_RT_AICORE_EXCEPTION, kKernelCrashed},
+    {ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, kKernelCrashed},
+    {ACL_ERROR_RT_AICPU_EXCEPTION, kKernelCrashed},
     {ACL_ERROR_RT_DEVICE_MEM_ERROR,
      "The device's memory is damaged: take the device out of service."},
     {ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR,

@@ -203,6 +203,7 @@ def test_fallback_cpu_autocast_does_not_reach_its_kernels() -> None:
     assert seen == [torch.float32]
 
 
+@pytest.mark.ranks
 def test_fallback_disabled_raises_and_names_the_variable() -> None:
     code = """
 import torch, torch_npu

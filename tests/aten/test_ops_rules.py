@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -139,7 +143,7 @@ def test_inplace_that_would_broadcast_self_raises() -> None:
 WRONG = [
     ("matmul", lambda x: x @ x, "mat1 and mat2 shapes cannot be multiplied"),
     ("matmul dtype", lambda x: x @ x.t().half(), "to have the same dtype"),
-    ("addmm dtype", lambda x: torch.addmm(x[0].half(), x, x.t() @ x), "to have the same dtype"),
+    ("addmm dtype", lambda x: torch.addmm(x[0].half(), x, x.t() @ x), "have the same dtype"),
     ("dot size", lambda x: torch.dot(x[0], x[:, 0]), "inconsistent tensor size"),
     ("broadcast", lambda x: x + torch.zeros(5, device="npu"), "must match the size"),
     ("cat", lambda x: torch.cat([x, x[:, :2]]), "Sizes of tensors must match"),
@@ -184,6 +188,28 @@ def test_wrong_arguments_raise_at_once_and_leave_the_device_usable(operation, me
 def test_failing_aclnn_call_names_the_function_and_its_arguments() -> None:
     with pytest.raises(RuntimeError, match=r"aclnnGroupNormGetWorkspaceSize[\s\S]*\(float32\[3, 4\], null, null, 2, 3,"):
         torch.ops.aten.native_group_norm(X.npu(), None, None, 2, 3, 7, 1, 1e-5)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("blocking", ["0", "1"])
+def test_failing_kernel_is_raised_by_its_own_call_when_launches_block(blocking: str) -> None:
+    program = """
+import torch
+x, beyond = torch.zeros(3, device="npu"), torch.tensor([7], device="npu")
+try:
+    x.index_select(0, beyond)
+    print("returned")
+    torch.npu.synchronize()
+except RuntimeError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=120,
+                            env={**os.environ, "ASCEND_LAUNCH_BLOCKING": blocking})
+    if blocking == "0":
+        assert result.stdout.startswith("returned\n"), result
+    else:
+        assert "aclnnIndexSelect(float32[3], 0, int64[1], float32[1])" in result.stdout, result
+        assert "returned" not in result.stdout
 
 
 def test_storage_without_memory_is_refused() -> None:

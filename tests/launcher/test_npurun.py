@@ -26,7 +26,9 @@ dist.destroy_process_group()
 
 
 def npurun(*arguments: str, cwd: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "ASCEND_RT_VISIBLE_DEVICES"}}
+    # As from a fresh shell: this process may have used the emulator and said so already.
+    ours = {"OMP_NUM_THREADS", "ASCEND_RT_VISIBLE_DEVICES", "TORCH_NPU_EMULATOR_ANNOUNCED"}
+    kept = {k: v for k, v in os.environ.items() if k not in ours}
     return subprocess.run(
         [sys.executable, "-m", "torch_npu.launcher.npurun", *arguments], cwd=cwd, timeout=timeout,
         capture_output=True, text=True, env=kept | environment,

@@ -16,7 +16,8 @@ TRAIN = Path(__file__).resolve().parents[2] / "recipes" / "llama" / "train.py"
 
 def launch(*arguments: str, ranks: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     """The recipe under npurun, or as one plain process where ``ranks`` is 0."""
-    kept = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    # As from a fresh shell: this process may have used the emulator and said so already.
+    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "TORCH_NPU_EMULATOR_ANNOUNCED"}}
     start = [sys.executable] + (["-m", "torch_npu.launcher.npurun", "--nproc", str(ranks)] if ranks else [])
     return subprocess.run(
         [*start, str(TRAIN), *arguments], capture_output=True, text=True, timeout=300, env=kept | environment
