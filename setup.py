@@ -42,6 +42,7 @@ class BuildWithCMake(build_ext):
             configure += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}", f"-DCMAKE_C_COMPILER_LAUNCHER={ccache}"]
         # Tools that pip installed beside this interpreter come first: no activated environment is needed.
         env = dict(os.environ, PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        env.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")  # without it ccache passes over users of a PCH
         subprocess.run(configure, check=True, env=env)
         subprocess.run(["cmake", "--build", str(build), "-j", str(compile_jobs())], check=True, env=env)
         if not (self.inplace or self.editable_mode):

@@ -52,7 +52,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allreduce(
     Tensors& tensors, const c10d::AllreduceOptions& options) {
   constexpr const char* kName = "all_reduce";
   const at::Tensor& tensor = onlyTensor(tensors, kName);
-  if (tensor.is_cpu()) return onCpu(kName, [&](Backend& cpu) { return cpu.allreduce(tensors, options); });
+  if (tensor.is_cpu())
+    return onCpu(kName, [&](Backend& cpu) { return cpu.allreduce(tensors, options); });
   checkDense(tensor, kName);
   const Reduction how = reduction(options.reduceOp, tensor.scalar_type(), kName);
   return launch(
@@ -79,13 +80,14 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allreduce_coalesced(
     how.push_back(reduction(options.reduceOp, tensor.scalar_type(), kName));
   }
   return launch(
-      {OpType::ALLREDUCE_COALESCED, kName, tensors, tensors, options.timeout, opText(options.reduceOp)},
+      {OpType::ALLREDUCE_COALESCED, kName, tensors, tensors, options.timeout,
+       opText(options.reduceOp)},
       [&](const Target& to) {
         for (size_t i = 0; i < tensors.size(); ++i) {
           const at::Tensor input = prepared(tensors[i], how[i]);
           cann::HcclAllReduce.check(
-              pointer(input), pointer(tensors[i]), wireCount(tensors[i], how[i].wire), how[i].wire.type,
-              how[i].op, to.communicator, to.stream);
+              pointer(input), pointer(tensors[i]), wireCount(tensors[i], how[i].wire),
+              how[i].wire.type, how[i].op, to.communicator, to.stream);
           finish(tensors[i], how[i], size_);
         }
       });
@@ -95,7 +97,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   constexpr const char* kName = "broadcast";
   const at::Tensor& tensor = onlyTensor(tensors, kName);
-  if (tensor.is_cpu()) return onCpu(kName, [&](Backend& cpu) { return cpu.broadcast(tensors, options); });
+  if (tensor.is_cpu())
+    return onCpu(kName, [&](Backend& cpu) { return cpu.broadcast(tensors, options); });
   checkDense(tensor, kName);
   checkRank(options.rootRank, size_, kName, "root");
   const WireType wire = wireType(tensor.scalar_type(), kName);
@@ -103,20 +106,26 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::broadcast(
       {OpType::BROADCAST, kName, {tensor}, {tensor}, options.timeout, rootText(options.rootRank)},
       [&](const Target& to) {
         cann::HcclBroadcast.check(
-            pointer(tensor), wireCount(tensor, wire), wire.type, static_cast<uint32_t>(options.rootRank),
-            to.communicator, to.stream);
+            pointer(tensor), wireCount(tensor, wire), wire.type,
+            static_cast<uint32_t>(options.rootRank), to.communicator, to.stream);
       });
 }
 
-ProcessGroupHCCL::Work ProcessGroupHCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+ProcessGroupHCCL::Work ProcessGroupHCCL::reduce(
+    Tensors& tensors, const c10d::ReduceOptions& options) {
   constexpr const char* kName = "reduce";
   const at::Tensor& tensor = onlyTensor(tensors, kName);
-  if (tensor.is_cpu()) return onCpu(kName, [&](Backend& cpu) { return cpu.reduce(tensors, options); });
+  if (tensor.is_cpu())
+    return onCpu(kName, [&](Backend& cpu) { return cpu.reduce(tensors, options); });
   checkDense(tensor, kName);
   checkRank(options.rootRank, size_, kName, "root");
   const Reduction how = reduction(options.reduceOp, tensor.scalar_type(), kName);
   return launch(
-      {OpType::REDUCE, kName, {tensor}, {tensor}, options.timeout,
+      {OpType::REDUCE,
+       kName,
+       {tensor},
+       {tensor},
+       options.timeout,
        opText(options.reduceOp) + ", " + rootText(options.rootRank)},
       [&](const Target& to) {
         const at::Tensor input = prepared(tensor, how);
@@ -143,12 +152,15 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allgather(
   const WireType wire = wireType(input.scalar_type(), kName);
 
   if (haveOneSize(parts)) {
-    return launch({OpType::ALLGATHER, kName, {input}, parts, options.timeout}, [&](const Target& to) {
-      const at::Tensor all = rows(size_, input);
-      cann::HcclAllGather.check(
-          pointer(input), pointer(all), wireCount(input, wire), wire.type, to.communicator, to.stream);
-      for (int rank = 0; rank < size_; ++rank) asBytes(parts[rank]).copy_(asBytes(all)[rank].view_as(parts[rank]));
-    });
+    return launch(
+        {OpType::ALLGATHER, kName, {input}, parts, options.timeout}, [&](const Target& to) {
+          const at::Tensor all = rows(size_, input);
+          cann::HcclAllGather.check(
+              pointer(input), pointer(all), wireCount(input, wire), wire.type, to.communicator,
+              to.stream);
+          for (int rank = 0; rank < size_; ++rank)
+            asBytes(parts[rank]).copy_(asBytes(all)[rank].view_as(parts[rank]));
+        });
   }
   // Parts of different sizes: each rank's part is broadcast by its owner.
   return launch(
@@ -158,7 +170,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allgather(
           cann::HcclBroadcast.check(
               pointer(part), wireCount(part, wire), wire.type, static_cast<uint32_t>(rank),
               to.communicator, to.stream);
-          if (!part.is_same(parts[rank])) asBytes(parts[rank]).copy_(asBytes(part).view_as(parts[rank]));
+          if (!part.is_same(parts[rank]))
+            asBytes(parts[rank]).copy_(asBytes(part).view_as(parts[rank]));
         }
       });
 }
@@ -180,8 +193,9 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allgather_into_tensor_coalesced(
   TORCH_CHECK_VALUE(!inputs.empty(), kName, ": expected at least one tensor, got none");
   checkLength(outputs.size(), inputs.size(), kName, "outputs, one for each input");
   if (inputs.front().is_cpu()) {
-    return onCpu(
-        kName, [&](Backend& cpu) { return cpu.allgather_into_tensor_coalesced(outputs, inputs, options); });
+    return onCpu(kName, [&](Backend& cpu) {
+      return cpu.allgather_into_tensor_coalesced(outputs, inputs, options);
+    });
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     checkContiguous(inputs[i], kName);
@@ -221,7 +235,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter(
         {OpType::REDUCE_SCATTER, kName, parts, {output}, options.timeout, opText(options.reduceOp)},
         [&](const Target& to) {
           const at::Tensor all = rows(size_, output);
-          for (int rank = 0; rank < size_; ++rank) all[rank].view_as(parts[rank]).copy_(parts[rank]);
+          for (int rank = 0; rank < size_; ++rank)
+            all[rank].view_as(parts[rank]).copy_(parts[rank]);
           const at::Tensor input = prepared(all, how);
           cann::HcclReduceScatter.check(
               pointer(input), pointer(output), wireCount(output, how.wire), how.wire.type, how.op,
@@ -231,7 +246,11 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter(
   }
   // Parts of different sizes: each is reduced to the rank that it belongs to.
   return launch(
-      {OpType::REDUCE_SCATTER, kName, parts, {output}, options.timeout,
+      {OpType::REDUCE_SCATTER,
+       kName,
+       parts,
+       {output},
+       options.timeout,
        opText(options.reduceOp) + ", uneven"},
       [&](const Target& to) {
         for (int rank = 0; rank < size_; ++rank) {
@@ -250,7 +269,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   constexpr const char* kName = "reduce_scatter_tensor";
   if (input.is_cpu()) {
-    return onCpu(kName, [&](Backend& cpu) { return cpu._reduce_scatter_base(output, input, options); });
+    return onCpu(
+        kName, [&](Backend& cpu) { return cpu._reduce_scatter_base(output, input, options); });
   }
   Tensors outputs{output};
   Tensors inputs{input};
@@ -263,8 +283,9 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter_tensor_coalesced(
   TORCH_CHECK_VALUE(!inputs.empty(), kName, ": expected at least one tensor, got none");
   checkLength(outputs.size(), inputs.size(), kName, "outputs, one for each input");
   if (inputs.front().is_cpu()) {
-    return onCpu(
-        kName, [&](Backend& cpu) { return cpu.reduce_scatter_tensor_coalesced(outputs, inputs, options); });
+    return onCpu(kName, [&](Backend& cpu) {
+      return cpu.reduce_scatter_tensor_coalesced(outputs, inputs, options);
+    });
   }
   std::vector<Reduction> how;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -275,13 +296,14 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter_tensor_coalesced(
     how.push_back(reduction(options.reduceOp, outputs[i].scalar_type(), kName));
   }
   return launch(
-      {OpType::_REDUCE_SCATTER_BASE, kName, inputs, outputs, options.timeout, opText(options.reduceOp)},
+      {OpType::_REDUCE_SCATTER_BASE, kName, inputs, outputs, options.timeout,
+       opText(options.reduceOp)},
       [&](const Target& to) {
         for (size_t i = 0; i < inputs.size(); ++i) {
           const at::Tensor input = prepared(inputs[i], how[i]);
           cann::HcclReduceScatter.check(
-              pointer(input), pointer(outputs[i]), wireCount(outputs[i], how[i].wire), how[i].wire.type,
-              how[i].op, to.communicator, to.stream);
+              pointer(input), pointer(outputs[i]), wireCount(outputs[i], how[i].wire),
+              how[i].wire.type, how[i].op, to.communicator, to.stream);
           finish(outputs[i], how[i], size_);
         }
       });

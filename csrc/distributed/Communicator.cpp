@@ -22,9 +22,9 @@ constexpr milliseconds kLaunchGrace{1000};
 constexpr milliseconds kAnswerGrace{2000};
 
 // Note [Communication streams]
-// A communicator has a stream of its own, so that a collective that waits for a peer holds up nothing
-// else. Streams are never destroyed (runtime/Stream.h), hence those of communicators that ended well
-// are used again; one that carries a failed task is left behind.
+// A communicator has a stream of its own, so that a collective that waits for a peer holds up
+// nothing else. Streams are never destroyed (runtime/Stream.h), hence those of communicators that
+// ended well are used again; one that carries a failed task is left behind.
 class StreamShelf {
  public:
   NPUStream take(int device, bool highPriority) {
@@ -73,29 +73,28 @@ std::string missingRanks(c10d::Store& store, const std::string& key, const Membe
   return missing;
 }
 
-std::string lateText(
-    const std::string& missing, const Membership& members, milliseconds timeout) {
+std::string lateText(const std::string& missing, const Membership& members, milliseconds timeout) {
   return c10::str(
       "while the ", members.size, " ranks met to build a communicator, these did not come within ",
-      static_cast<double>(timeout.count()) / 1000, " s: ",
-      missing.empty() ? "(all came, but rank 0 did not answer)" : missing,
-      ". Look at what they do instead; every rank of the group must call the same operations in the same "
+      static_cast<double>(timeout.count()) / 1000,
+      " s: ", missing.empty() ? "(all came, but rank 0 did not answer)" : missing,
+      ". Look at what they do instead; every rank of the group must call the same operations in "
+      "the same "
       "order. A longer limit: init_process_group(timeout=...)");
 }
 
-[[noreturn]] void throwConnect(const std::string& text) {
-  C10_THROW_ERROR(DistBackendError, text);
-}
+[[noreturn]] void throwConnect(const std::string& text) { C10_THROW_ERROR(DistBackendError, text); }
 
-void publish(c10d::Store& store, const std::string& key, uint8_t tag, const void* data, size_t bytes) {
+void publish(
+    c10d::Store& store, const std::string& key, uint8_t tag, const void* data, size_t bytes) {
   std::vector<uint8_t> value(1 + bytes);
   value[0] = tag;
   std::memcpy(value.data() + 1, data, bytes);
   store.set(key, value);
 }
 
-// Rank 0 waits for everyone, then tells all either the root info or what is wrong, so that a rank that
-// does not come is named everywhere.
+// Rank 0 waits for everyone, then tells all either the root info or what is wrong, so that a rank
+// that does not come is named everywhere.
 HcclRootInfo offerRootInfo(
     c10d::Store& store, const std::string& key, const Membership& members, milliseconds timeout) {
   std::vector<std::string> arrivals;
@@ -157,8 +156,8 @@ HcclCommConfig hcclConfig(const CommunicatorConfig& wanted) {
       HCCL_COMM_CONFIG_VERSION, 0};
   std::memcpy(config.reserved, &header, sizeof(header));
   config.hcclBufferSize = wanted.bufferSize != 0
-      ? wanted.bufferSize
-      : static_cast<uint32_t>(HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET);
+                              ? wanted.bufferSize
+                              : static_cast<uint32_t>(HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET);
   config.hcclDeterministic = static_cast<uint32_t>(HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET);
   copyText(config.hcclCommName, wanted.name);
   config.hcclOpExpansionMode = HCCL_COMM_DEFAULT_OP_EXPANSION_MODE;
@@ -223,8 +222,7 @@ std::string Communicator::name() const {
   return std::string(name, strnlen(name, sizeof(name)));
 }
 
-Communicator::Lease::Lease(const Communicator& owner)
-    : lock_(owner.life_), handle_(owner.handle_) {
+Communicator::Lease::Lease(const Communicator& owner) : lock_(owner.life_), handle_(owner.handle_) {
   TORCH_CHECK_WITH(
       DistBackendError, !owner.isEnded(),
       "the communicator was aborted or shut down; make a new process group to go on");

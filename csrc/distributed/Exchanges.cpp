@@ -19,7 +19,8 @@ struct Layout {
   std::vector<uint64_t> counts;
   std::vector<uint64_t> offsets;
 
-  explicit Layout(std::vector<uint64_t> perRank) : counts(std::move(perRank)), offsets(counts.size()) {
+  explicit Layout(std::vector<uint64_t> perRank)
+      : counts(std::move(perRank)), offsets(counts.size()) {
     std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), uint64_t{0});
   }
 };
@@ -43,13 +44,14 @@ Layout layoutOf(
       "_split_sizes, one for each rank, got ", splits.size());
   int64_t sum = 0;
   for (const int64_t split : splits) {
-    TORCH_CHECK_VALUE(split >= 0, operation, ": ", what, "_split_sizes must not be negative, got ", split);
+    TORCH_CHECK_VALUE(
+        split >= 0, operation, ": ", what, "_split_sizes must not be negative, got ", split);
     sum += split;
     counts.push_back(static_cast<uint64_t>(split) * perRow);
   }
   TORCH_CHECK_VALUE(
-      sum == rows, operation, ": the ", what, "_split_sizes sum up to ", sum, ", but the first axis of the ",
-      what, " has length ", rows);
+      sum == rows, operation, ": the ", what, "_split_sizes sum up to ", sum,
+      ", but the first axis of the ", what, " has length ", rows);
   return Layout(std::move(counts));
 }
 
@@ -154,7 +156,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::gather(
     checkLength(parts.size(), size_, kName, "output tensors, one for each rank");
     checkAlike(parts, kName);
     checkSameDtype(parts.front(), input, kName);
-    for (const at::Tensor& part : parts) checkElements(part.numel(), input.numel(), kName, "an output");
+    for (const at::Tensor& part : parts)
+      checkElements(part.numel(), input.numel(), kName, "an output");
   } else {
     TORCH_CHECK_VALUE(
         outputs.empty() || (outputs.size() == 1 && outputs.front().empty()), kName,
@@ -191,7 +194,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::scatter(
     checkLength(parts.size(), size_, kName, "input tensors, one for each rank");
     checkAlike(parts, kName);
     checkSameDtype(parts.front(), output, kName);
-    for (const at::Tensor& part : parts) checkElements(part.numel(), output.numel(), kName, "an input");
+    for (const at::Tensor& part : parts)
+      checkElements(part.numel(), output.numel(), kName, "an input");
   } else {
     TORCH_CHECK_VALUE(
         inputs.empty() || (inputs.size() == 1 && inputs.front().empty()), kName,
@@ -199,7 +203,12 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::scatter(
   }
   const WireType wire = wireType(output.scalar_type(), kName);
   return launch(
-      {OpType::SCATTER, kName, parts, {output}, options.timeout, c10::str("root ", options.rootRank)},
+      {OpType::SCATTER,
+       kName,
+       parts,
+       {output},
+       options.timeout,
+       c10::str("root ", options.rootRank)},
       [&](const Target& to) {
         const at::Tensor all = isRoot ? flattened(parts) : output;
         cann::HcclScatter.check(

@@ -58,8 +58,8 @@ at::Tensor asBytes(const at::Tensor& tensor) {
 Reduction reduction(const c10d::ReduceOp& op, at::ScalarType dtype, const char* operation) {
   const RedOpType kind = op;
   TORCH_CHECK_TYPE(
-      !at::isFloat8Type(dtype), operation, ": HCCL cannot reduce tensors of dtype ", dtypeName(dtype),
-      "; convert to bfloat16 or float32 first (moving such tensors works)");
+      !at::isFloat8Type(dtype), operation, ": HCCL cannot reduce tensors of dtype ",
+      dtypeName(dtype), "; convert to bfloat16 or float32 first (moving such tensors works)");
   Reduction result{HCCL_REDUCE_SUM, wireType(dtype, operation), false, {}};
 
   if (dtype == at::kBool) {
@@ -77,7 +77,8 @@ Reduction reduction(const c10d::ReduceOp& op, at::ScalarType dtype, const char* 
       !at::isComplexType(dtype) || kind == RedOpType::SUM || kind == RedOpType::AVG ||
           kind == RedOpType::PREMUL_SUM,
       operation, ": ReduceOp.", reduceOpName(kind),
-      " does not work on complex tensors (they are reduced as pairs of real numbers); use SUM, AVG or "
+      " does not work on complex tensors (they are reduced as pairs of real numbers); use SUM, AVG "
+      "or "
       "PREMUL_SUM");
 
   switch (kind) {
@@ -99,10 +100,12 @@ Reduction reduction(const c10d::ReduceOp& op, at::ScalarType dtype, const char* 
       TORCH_CHECK_TYPE(
           at::isFloatingType(dtype) || at::isComplexType(dtype), operation,
           ": PREMUL_SUM needs floating-point tensors, got ", dtypeName(dtype));
-      result.factor = c10::dynamic_intrusive_pointer_cast<c10d::PreMulSumSupplement>(op.supplement_);
+      result.factor =
+          c10::dynamic_intrusive_pointer_cast<c10d::PreMulSumSupplement>(op.supplement_);
       TORCH_CHECK_VALUE(
           result.factor, operation,
-          ": PREMUL_SUM without a factor; make it with torch.distributed._make_nccl_premul_sum(factor)");
+          ": PREMUL_SUM without a factor; make it with "
+          "torch.distributed._make_nccl_premul_sum(factor)");
       return result;
     default:
       TORCH_CHECK_VALUE(

@@ -20,7 +20,9 @@ struct WireType {
 };
 
 // HCCL declares buffers that it only reads as void* too.
-inline void* pointer(const at::Tensor& tensor) { return const_cast<void*>(tensor.const_data_ptr()); }
+inline void* pointer(const at::Tensor& tensor) {
+  return const_cast<void*>(tensor.const_data_ptr());
+}
 
 inline uint64_t wireCount(const at::Tensor& tensor, const WireType& wire) {
   return static_cast<uint64_t>(tensor.numel() * wire.perElement);
@@ -29,8 +31,8 @@ inline uint64_t wireCount(const at::Tensor& tensor, const WireType& wire) {
 // For operations that only move data. Throws c10::TypeError for dtypes without a wire form.
 WireType wireType(at::ScalarType dtype, const char* operation);
 
-// 8-bit floats as the bytes that travel, everything else as it is: cutting and joining them must not
-// depend on operators that know them.
+// 8-bit floats as the bytes that travel, everything else as it is: cutting and joining them must
+// not depend on operators that know them.
 at::Tensor asBytes(const at::Tensor& tensor);
 
 struct Reduction {

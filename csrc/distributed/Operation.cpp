@@ -24,8 +24,9 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 
 GroupState::GroupState(Membership membership)
     : members(std::move(membership)),
-      errorHandling(static_cast<ErrorHandling>(
-          cann::env::integer("TORCH_HCCL_ASYNC_ERROR_HANDLING", 0, 3))) {}
+      errorHandling(
+          static_cast<ErrorHandling>(cann::env::integer("TORCH_HCCL_ASYNC_ERROR_HANDLING", 0, 3))) {
+}
 
 std::string GroupState::describe() const {
   std::lock_guard lock(mutex_);
@@ -115,8 +116,8 @@ std::string OperationFacts::text() const {
   if (!detail.empty()) text += ", " + detail;
   for (const Message& message : messages) {
     text += c10::str(
-        ", ", message.sends ? "send to rank " : "recv from rank ", message.peer, " (", dtypeName(message.dtype), " x ",
-        message.elements, ")");
+        ", ", message.sends ? "send to rank " : "recv from rank ", message.peer, " (",
+        dtypeName(message.dtype), " x ", message.elements, ")");
   }
   return text;
 }
@@ -154,7 +155,8 @@ Operation::Status Operation::poll() {
     failAsToldBy(error);
     return Status::Failed;
   }
-  // Streams stop at a failed task (runtime/Stream.cpp), so an event that was reached stands for success.
+  // Streams stop at a failed task (runtime/Stream.cpp), so an event that was reached stands for
+  // success.
   finished_.store(true, std::memory_order_release);
   return Status::Done;
 }
@@ -201,8 +203,8 @@ float Operation::duration() const {
 
 std::string Operation::failureText(const std::string& what) const {
   return c10::str(
-      facts.text(), " of ", group->describe(), ", on npu:", device(), ", timeout ", seconds(timeout),
-      " s: ", what);
+      facts.text(), " of ", group->describe(), ", on npu:", device(), ", timeout ",
+      seconds(timeout), " s: ", what);
 }
 
 // HCCL knows more of a failed collective than the stream that it failed on.

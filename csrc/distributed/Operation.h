@@ -1,5 +1,6 @@
-// What is known of a launched operation and of its group. Holds no tensor, so the watchdog may own it:
-// letting a tensor go can need Python's interpreter lock, which that thread must never wait for.
+// What is known of a launched operation and of its group. Holds no tensor, so the watchdog may own
+// it: letting a tensor go can need Python's interpreter lock, which that thread must never wait
+// for.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -90,7 +91,7 @@ struct OperationFacts {
   uint64_t sequence = 0;
   at::ScalarType dtype = at::ScalarType::Undefined;
   std::vector<int64_t> shape;  // of the first input
-  size_t inputs = 0;  // tensors
+  size_t inputs = 0;           // tensors
   size_t outputs = 0;
   int64_t inputElements = 0;
   int64_t outputElements = 0;
@@ -120,7 +121,8 @@ class Operation {
   const NPUStream& stream() const noexcept { return communicator->stream(); }
 
   bool isLaunched() const noexcept { return done_.isCreated(); }
-  // Launching: the communication stream waits for the caller's stream, then runs the work, then end().
+  // Launching: the communication stream waits for the caller's stream, then runs the work, then
+  // end().
   void begin(const NPUStream& callersStream);
   void end();
 

@@ -94,13 +94,15 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::send(Tensors& tensors, int destination,
 
 ProcessGroupHCCL::Work ProcessGroupHCCL::recv(Tensors& tensors, int source, int tag) {
   const at::Tensor& tensor = onlyTensor(tensors, "recv");
-  if (tensor.is_cpu()) return onCpu("recv", [&](Backend& cpu) { return cpu.recv(tensors, source, tag); });
+  if (tensor.is_cpu())
+    return onCpu("recv", [&](Backend& cpu) { return cpu.recv(tensors, source, tag); });
   return pointToPoint(HCCL_RECV, tensors, source);
 }
 
 ProcessGroupHCCL::Work ProcessGroupHCCL::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = onlyTensor(tensors, "recv");
-  if (tensor.is_cpu()) return onCpu("recv", [&](Backend& cpu) { return cpu.recvAnysource(tensors, tag); });
+  if (tensor.is_cpu())
+    return onCpu("recv", [&](Backend& cpu) { return cpu.recvAnysource(tensors, tag); });
   C10_THROW_ERROR(
       NotImplementedError,
       "recv without a source: HCCL receives from a known rank only; give src=, or send the tensor "
@@ -108,10 +110,10 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::recvAnysource(Tensors& tensors, int tag
 }
 
 // Note [Send and receive]
-// A pair of ranks has a communicator and a stream of its own, so that traffic with one rank does not
-// wait for traffic with another, nor for collectives. P2P_HCCL_BUFFSIZE=0 uses the group's communicator
-// instead. A batch goes through the group's communicator as one HcclBatchSendRecv. Messages of a pair
-// match in order; tags are not used, as in NCCL.
+// A pair of ranks has a communicator and a stream of its own, so that traffic with one rank does
+// not wait for traffic with another, nor for collectives. P2P_HCCL_BUFFSIZE=0 uses the group's
+// communicator instead. A batch goes through the group's communicator as one HcclBatchSendRecv.
+// Messages of a pair match in order; tags are not used, as in NCCL.
 ProcessGroupHCCL::Work ProcessGroupHCCL::pointToPoint(
     HcclSendRecvType direction, Tensors& tensors, int peer) {
   const bool sends = direction == HCCL_SEND;
@@ -140,11 +142,13 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::pointToPoint(
     }
     TORCH_CHECK_VALUE(
         batch_->operation->device() == device, name,
-        ": all sends and receives of a batch must use one device, got npu:", batch_->operation->device(),
-        " and npu:", device);
+        ": all sends and receives of a batch must use one device, got npu:",
+        batch_->operation->device(), " and npu:", device);
     batch_->items.push_back(
-        {direction, pointer(tensor), wireCount(tensor, wire), wire.type, static_cast<uint32_t>(peer)});
-    batch_->operation->facts.messages.push_back({sends, peer, tensor.scalar_type(), tensor.numel()});
+        {direction, pointer(tensor), wireCount(tensor, wire), wire.type,
+         static_cast<uint32_t>(peer)});
+    batch_->operation->facts.messages.push_back(
+        {sends, peer, tensor.scalar_type(), tensor.numel()});
     (sends ? batch_->inputs : batch_->outputs).push_back(tensor);
     return c10::make_intrusive<WorkHCCL>(
         batch_->operation, getCurrentStream(device), Tensors{}, Tensors{}, /*blocksHost=*/false);
@@ -180,10 +184,13 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::endCoalescing() {
     const NPUStream callers = getCurrentStream(operation->device());
     run(operation, callers, [&](const Target& to) {
       cann::HcclBatchSendRecv.check(
-          batch->items.data(), static_cast<uint32_t>(batch->items.size()), to.communicator, to.stream);
+          batch->items.data(), static_cast<uint32_t>(batch->items.size()), to.communicator,
+          to.stream);
     });
-    batch->works.push_back(c10::make_intrusive<WorkHCCL>(
-        operation, callers, std::move(batch->inputs), std::move(batch->outputs), /*blocksHost=*/false));
+    batch->works.push_back(
+        c10::make_intrusive<WorkHCCL>(
+            operation, callers, std::move(batch->inputs), std::move(batch->outputs),
+            /*blocksHost=*/false));
   }
   if (batch->works.size() == 1) return batch->works.front();
   return c10::make_intrusive<JoinedWork>(rank_, std::move(batch->works));

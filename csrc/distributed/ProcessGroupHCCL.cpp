@@ -21,7 +21,8 @@ Membership membershipOf(int rank, int size, const std::vector<uint64_t>& globalR
       "; expected 0 <= rank < size");
   TORCH_CHECK_VALUE(
       globalRanks.empty() || globalRanks.size() == static_cast<size_t>(size),
-      "ProcessGroupHCCL: global_ranks_in_group has ", globalRanks.size(), " entries, expected ", size);
+      "ProcessGroupHCCL: global_ranks_in_group has ", globalRanks.size(), " entries, expected ",
+      size);
   return {rank, size, globalRanks, {}};
 }
 
@@ -33,7 +34,8 @@ ProcessGroupHCCL::ProcessGroupHCCL(
     : Backend(rank, size),
       store_(std::move(store)),
       options_(options ? std::move(options) : c10::make_intrusive<Options>()),
-      state_(std::make_shared<GroupState>(membershipOf(rank, size, options_->global_ranks_in_group))),
+      state_(
+          std::make_shared<GroupState>(membershipOf(rank, size, options_->global_ranks_in_group))),
       cpuBackendFactory_(std::move(cpuBackend)) {
   state_->setName(options_->group_name);
   setGroupUid(options_->group_name);
@@ -44,7 +46,9 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupHCCL::getBackendOptions()
   return c10::make_intrusive<Options>(*options_);
 }
 
-void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
+void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+}
 
 void ProcessGroupHCCL::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
@@ -79,16 +83,18 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(
                                                 : options_->global_ranks_in_group[rank]);
   }
   return c10::make_intrusive<ProcessGroupHCCL>(
-      store, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()), std::move(settings),
-      cpuBackendFactory_);
+      store, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()),
+      std::move(settings), cpuBackendFactory_);
 }
 
 void ProcessGroupHCCL::checkRankInGroup(int rank) const {
   TORCH_CHECK_VALUE(
-      rank >= 0 && rank < size_, "split_group: rank ", rank, " is not in the parent group of ", size_);
+      rank >= 0 && rank < size_, "split_group: rank ", rank, " is not in the parent group of ",
+      size_);
 }
 
-// --- launching ---------------------------------------------------------------------------------------
+// --- launching
+// ---------------------------------------------------------------------------------------
 
 OperationFacts ProcessGroupHCCL::facts(const Call& call, std::atomic<uint64_t>& sequence) const {
   OperationFacts known;
@@ -105,13 +111,15 @@ std::chrono::milliseconds ProcessGroupHCCL::timeoutOf(std::chrono::milliseconds 
 }
 
 ProcessGroupHCCL::Work ProcessGroupHCCL::launchOn(
-    const std::shared_ptr<Communicator>& communicator, Call call, OperationFacts facts, Enqueue enqueue) {
+    const std::shared_ptr<Communicator>& communicator, Call call, OperationFacts facts,
+    Enqueue enqueue) {
   const NPUStream callers = getCurrentStream(communicator->device());
   auto operation = std::make_shared<Operation>(
       state_, communicator, std::move(facts), timeoutOf(call.timeout), timing_);
   run(operation, callers, enqueue);
   return c10::make_intrusive<WorkHCCL>(
-      std::move(operation), callers, std::move(call.inputs), std::move(call.outputs), call.blocksHost);
+      std::move(operation), callers, std::move(call.inputs), std::move(call.outputs),
+      call.blocksHost);
 }
 
 void ProcessGroupHCCL::run(
@@ -143,9 +151,11 @@ void ProcessGroupHCCL::run(
   Watchdog::instance().watch(operation);
 }
 
-// --- communicators -----------------------------------------------------------------------------------
+// --- communicators
+// -----------------------------------------------------------------------------------
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(int device, const OperationFacts& operation) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(
+    int device, const OperationFacts& operation) {
   const std::string key = deviceKey(device);
   if (auto existing = state_->find(key)) return existing;
   CommunicatorConfig config;
@@ -181,20 +191,24 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::connect(
       " was shut down; make a new process group");
   state_->setDescription(getGroupDesc());
   // Ranks drive devices of different numbers, so the place where they meet is not called by those.
-  const std::string meetingPoint = members.groupRanks.empty()
-      ? c10::str("communicator/", connected_++)
-      : c10::str("pair/", members.groupRanks.front(), "-", members.groupRanks.back());
+  const std::string meetingPoint =
+      members.groupRanks.empty()
+          ? c10::str("communicator/", connected_++)
+          : c10::str("pair/", members.groupRanks.front(), "-", members.groupRanks.back());
   CommunicatorConfig settings = config;
-  settings.highPriority = options_->highPriorityStream || cann::env::flag("TORCH_HCCL_HIGH_PRIORITY");
+  settings.highPriority =
+      options_->highPriorityStream || cann::env::flag("TORCH_HCCL_HIGH_PRIORITY");
   try {
-    auto made = Communicator::connect(*store_, meetingPoint, members, device, settings, options_->timeout);
+    auto made =
+        Communicator::connect(*store_, meetingPoint, members, device, settings, options_->timeout);
     state_->add(key, made);
     return made;
   } catch (const c10::DistBackendError& error) {
     // The meeting cannot be repeated: the others may have gone on with its traces in the store.
-    state_->fail(c10::str(
-        operation.text(), " of ", state_->describe(), ", on npu:", device, ": ",
-        error.what_without_backtrace()));
+    state_->fail(
+        c10::str(
+            operation.text(), " of ", state_->describe(), ", on npu:", device, ": ",
+            error.what_without_backtrace()));
     state_->claimReaction();
     state_->throwIfFailed();
     throw;
@@ -202,7 +216,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::connect(
 }
 
 int ProcessGroupHCCL::deviceForBarrier(const c10d::BarrierOptions& options) const {
-  if (!options.device_ids.empty()) return checkedDevice(static_cast<int>(options.device_ids.front()));
+  if (!options.device_ids.empty())
+    return checkedDevice(static_cast<int>(options.device_ids.front()));
   if (const auto bound = getBoundDeviceId()) return bound->index();
   return lastDevice_ >= 0 ? lastDevice_.load() : currentDevice();
 }
@@ -216,7 +231,8 @@ c10d::Backend& ProcessGroupHCCL::cpuBackend(const char* operation) {
   std::lock_guard lock(cpuMutex_);
   if (!cpuBackend_) {
     TORCH_CHECK_VALUE(
-        cpuBackendFactory_, operation, ": got a CPU tensor, but this group has no backend for CPU tensors; "
+        cpuBackendFactory_, operation,
+        ": got a CPU tensor, but this group has no backend for CPU tensors; "
         "move the tensor to npu, or use init_process_group(\"cpu:gloo,npu:hccl\")");
     cpuBackend_ = cpuBackendFactory_(
         c10::make_intrusive<c10d::PrefixStore>("cpu", store_), rank_, size_, options_->timeout);
@@ -224,7 +240,8 @@ c10d::Backend& ProcessGroupHCCL::cpuBackend(const char* operation) {
   return *cpuBackend_;
 }
 
-// --- ending ------------------------------------------------------------------------------------------
+// --- ending
+// ------------------------------------------------------------------------------------------
 
 void ProcessGroupHCCL::waitForPendingWorks() {
   std::vector<std::shared_ptr<Operation>> pending;

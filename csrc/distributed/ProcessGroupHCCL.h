@@ -22,10 +22,10 @@
 namespace torch_npu::distributed {
 
 // Note [Launch path]
-// A collective is its checks and one function that enqueues it. launch() does the rest, the same for
-// all: find or build the communicator, let its stream wait for the caller's, run the function with that
-// stream current (so that at:: operations and temporaries inside belong to it), record the end, hand
-// the operation to the watchdog and the tensors to the work.
+// A collective is its checks and one function that enqueues it. launch() does the rest, the same
+// for all: find or build the communicator, let its stream wait for the caller's, run the function
+// with that stream current (so that at:: operations and temporaries inside belong to it), record
+// the end, hand the operation to the watchdog and the tensors to the work.
 class ProcessGroupHCCL : public c10d::Backend {
  public:
   struct Options : c10d::Backend::Options {
@@ -33,13 +33,14 @@ class ProcessGroupHCCL : public c10d::Backend {
     bool highPriorityStream = false;
     uint32_t hcclBufferSize = 0;  // MiB; 0: HCCL_BUFFSIZE
   };
-  // Makes the backend for CPU tensors out of store, rank, size and timeout, at the first such tensor.
+  // Makes the backend for CPU tensors out of store, rank, size and timeout, at the first such
+  // tensor.
   using CpuBackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
       c10::intrusive_ptr<c10d::Store>, int, int, std::chrono::milliseconds)>;
 
   ProcessGroupHCCL(
-      c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
-      CpuBackendFactory cpuBackend = {});
+      c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+      c10::intrusive_ptr<Options> options, CpuBackendFactory cpuBackend = {});
 
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
@@ -71,17 +72,20 @@ class ProcessGroupHCCL : public c10d::Backend {
 
   // Collectives.cpp
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-  Work allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  Work allreduce_coalesced(
+      Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   Work allgather(
-      std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+      std::vector<Tensors>& outputs, Tensors& inputs,
+      const c10d::AllgatherOptions& options) override;
   Work _allgather_base(
       at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
   Work allgather_into_tensor_coalesced(
       Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
   Work reduce_scatter(
-      Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& options) override;
+      Tensors& outputs, std::vector<Tensors>& inputs,
+      const c10d::ReduceScatterOptions& options) override;
   Work _reduce_scatter_base(
       at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) override;
   Work reduce_scatter_tensor_coalesced(
@@ -91,8 +95,10 @@ class ProcessGroupHCCL : public c10d::Backend {
       at::Tensor& output, at::Tensor& input, std::vector<int64_t>& outputSplits,
       std::vector<int64_t>& inputSplits, const c10d::AllToAllOptions& options) override;
   Work alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
-  Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
-  Work scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override;
+  Work gather(
+      std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  Work scatter(
+      Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override;
   Work barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool waitAllRanks) override;
   // PointToPoint.cpp
@@ -120,9 +126,11 @@ class ProcessGroupHCCL : public c10d::Backend {
 
   Work launch(Call call, Enqueue enqueue);
   Work launchOn(
-      const std::shared_ptr<Communicator>& communicator, Call call, OperationFacts facts, Enqueue enqueue);
+      const std::shared_ptr<Communicator>& communicator, Call call, OperationFacts facts,
+      Enqueue enqueue);
   // begin, `enqueue` on the communication stream, end; then the watchdog has it.
-  void run(const std::shared_ptr<Operation>& operation, const NPUStream& callersStream, Enqueue enqueue);
+  void run(
+      const std::shared_ptr<Operation>& operation, const NPUStream& callersStream, Enqueue enqueue);
   OperationFacts facts(const Call& call, std::atomic<uint64_t>& sequence) const;
   std::chrono::milliseconds timeoutOf(std::chrono::milliseconds wanted) const;
   // Built at first use; `operation` is for the message if that fails.
@@ -131,8 +139,8 @@ class ProcessGroupHCCL : public c10d::Backend {
   std::pair<std::shared_ptr<Communicator>, int> pairCommunicator(
       int device, int peer, const OperationFacts& operation);
   std::shared_ptr<Communicator> connect(
-      const std::string& key, const Membership& members, const CommunicatorConfig& config, int device,
-      const OperationFacts& operation);
+      const std::string& key, const Membership& members, const CommunicatorConfig& config,
+      int device, const OperationFacts& operation);
   void checkRankInGroup(int rank) const;
   int deviceForBarrier(const c10d::BarrierOptions& options) const;
   c10d::Backend& cpuBackend(const char* operation);
@@ -158,9 +166,9 @@ class ProcessGroupHCCL : public c10d::Backend {
   // By communicator, the operation launched last: the end of all that went before.
   std::vector<std::shared_ptr<Operation>> last_;
 
-  // What a coalescing block has gathered. Collectives and CPU operations in it are launched at once and
-  // their works remembered; sends and receives wait for its end, because only then HCCL can order them
-  // so that none waits for another.
+  // What a coalescing block has gathered. Collectives and CPU operations in it are launched at once
+  // and their works remembered; sends and receives wait for its end, because only then HCCL can
+  // order them so that none waits for another.
   struct Batch {
     std::vector<Work> works;
     std::vector<HcclSendRecvItem> items;

@@ -106,7 +106,8 @@ void Watchdog::scan() {
           react(*operation, /*timedOut=*/false);
         } else if (operation->isExpired()) {
           operation->fail(
-              "did not finish in time. A rank has not called it, called something else, or died; look at "
+              "did not finish in time. A rank has not called it, called something else, or died; "
+              "look at "
               "the messages of the other ranks. A longer limit: init_process_group(timeout=...)");
           react(*operation, /*timedOut=*/true);
         } else {
@@ -122,7 +123,8 @@ void Watchdog::scan() {
 void Watchdog::react(const Operation& operation, bool timedOut) {
   const auto& group = operation.group;
   if (!group->claimReaction()) return;
-  const bool mustFreeWaiters = timedOut && (tearsDown(group->errorHandling) || operation.hasHostWaiter());
+  const bool mustFreeWaiters =
+      timedOut && (tearsDown(group->errorHandling) || operation.hasHostWaiter());
   if (tearsDown(group->errorHandling)) {
     tearDowns_.push_back({group, Clock::now() + kTearDownGrace});
   }
@@ -136,12 +138,15 @@ void Watchdog::endProcessIfUndelivered(bool atExit) {
     if (!atExit && now < pending.when) continue;
     std::fprintf(
         stderr,
-        "torch_npu: this process %s because the failure of a collective of %s, reported above, was not "
-        "met by anything that waits for it (TORCH_HCCL_ASYNC_ERROR_HANDLING=2 would only abort the group, "
+        "torch_npu: this process %s because the failure of a collective of %s, reported above, was "
+        "not "
+        "met by anything that waits for it (TORCH_HCCL_ASYNC_ERROR_HANDLING=2 would only abort the "
+        "group, "
         "0 only report)\n",
         atExit ? "gets exit code 1" : "is ended", pending.group->describe().c_str());
     std::fflush(nullptr);
-    // A process that hangs leaves its stacks (faulthandler, a core); one that ends gets its exit code.
+    // A process that hangs leaves its stacks (faulthandler, a core); one that ends gets its exit
+    // code.
     if (!atExit) std::abort();
     std::_Exit(EXIT_FAILURE);
   }

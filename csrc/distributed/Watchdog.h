@@ -1,5 +1,5 @@
-// The one thread per process that looks after launched operations: it notices completion, errors that
-// HCCL reports later, and operations that do not finish in time.
+// The one thread per process that looks after launched operations: it notices completion, errors
+// that HCCL reports later, and operations that do not finish in time.
 #pragma once
 
 #include <condition_variable>
@@ -14,12 +14,12 @@
 namespace torch_npu::distributed {
 
 // Note [Errors of collectives]
-// A collective fails long after its call returned. The first failure is kept in the group: wait(), the
-// next operation and destroy_process_group throw it. On a timeout, and on every failure unless
-// TORCH_HCCL_ASYNC_ERROR_HANDLING is 0 or 3, the group's communicators are aborted, which sets hosts
-// and streams free that wait for them. With 1 and 3 (the default) the process is ended if nobody was told
-// within kTearDownGrace (SIGABRT) or before its exit (exit code 1): a program that hangs elsewhere, or
-// ends as if all were well, must not go unnoticed.
+// A collective fails long after its call returned. The first failure is kept in the group: wait(),
+// the next operation and destroy_process_group throw it. On a timeout, and on every failure unless
+// TORCH_HCCL_ASYNC_ERROR_HANDLING is 0 or 3, the group's communicators are aborted, which sets
+// hosts and streams free that wait for them. With 1 and 3 (the default) the process is ended if
+// nobody was told within kTearDownGrace (SIGABRT) or before its exit (exit code 1): a program that
+// hangs elsewhere, or ends as if all were well, must not go unnoticed.
 class Watchdog {
  public:
   static Watchdog& instance();

@@ -48,7 +48,8 @@ bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
 void WorkHCCL::synchronize() {
   TORCH_CHECK_VALUE(
       operation_->isLaunched(), operation_->facts.name,
-      ": waiting for an operation of a batch that is not launched yet; leave the coalescing block first");
+      ": waiting for an operation of a batch that is not launched yet; leave the coalescing block "
+      "first");
   operation_->throwIfFailed();
   const NPUStream current = getCurrentStream(operation_->device());
   operation_->block(current);
@@ -63,7 +64,8 @@ void WorkHCCL::abort() {
 c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
   std::lock_guard lock(tensorsMutex_);
   if (future_) return future_;
-  const c10::Device device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(operation_->device()));
+  const c10::Device device(
+      c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(operation_->device()));
   future_ = c10::make_intrusive<c10::ivalue::Future>(
       c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
   // The future records its events on the current stream.

@@ -13,10 +13,10 @@
 namespace torch_npu::distributed {
 
 // Note [Tensors in flight]
-// The work holds every tensor that the communication stream still reads or writes. wait() on the stream
-// that launched the operation lets them go at once: whatever reuses their memory is ordered behind the
-// communication by that stream. If wait() happens on another stream, or the work is dropped without
-// wait(), the allocator is told instead (recordStream).
+// The work holds every tensor that the communication stream still reads or writes. wait() on the
+// stream that launched the operation lets them go at once: whatever reuses their memory is ordered
+// behind the communication by that stream. If wait() happens on another stream, or the work is
+// dropped without wait(), the allocator is told instead (recordStream).
 class WorkHCCL : public c10d::Work {
  public:
   WorkHCCL(
@@ -35,8 +35,8 @@ class WorkHCCL : public c10d::Work {
   void abort() override;
 
   std::vector<at::Tensor> result() override { return outputs_; }
-  // Completed as soon as the operation is launched, as for every device backend: who reads its value is
-  // ordered behind the operation on the stream.
+  // Completed as soon as the operation is launched, as for every device backend: who reads its
+  // value is ordered behind the operation on the stream.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   float getDuration() const override { return operation_->duration(); }
   uint64_t getSequencenumber() const override { return operation_->facts.sequence; }

@@ -1,7 +1,6 @@
-// The process group for Python. Its base classes are bound by torch, so torch._C._distributed_c10d must
-// be loaded first; the names are those under which user code looks for the group.
+// The process group for Python. Its base classes are bound by torch, so torch._C._distributed_c10d
+// must be loaded first; the names are those under which user code looks for the group.
 #include <pybind11/chrono.h>
-#include <pybind11/functional.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -34,10 +33,12 @@ void setHcclConfig(Options& options, const py::dict& config) {
   for (const auto& [key, value] : config) {
     const auto name = py::cast<std::string>(key);
     TORCH_CHECK_VALUE(
-        name == kBufferSize, "hccl_config: unknown key '", name, "', expected '", kBufferSize, "' (MiB)");
+        name == kBufferSize, "hccl_config: unknown key '", name, "', expected '", kBufferSize,
+        "' (MiB)");
     const auto size = py::cast<int64_t>(value);
     TORCH_CHECK_VALUE(
-        size >= 1 && size <= UINT32_MAX, "hccl_config['", kBufferSize, "']: expected MiB from 1, got ", size);
+        size >= 1 && size <= UINT32_MAX, "hccl_config['", kBufferSize,
+        "']: expected MiB from 1, got ", size);
     bufferSize = static_cast<uint32_t>(size);
   }
   options.hcclBufferSize = bufferSize;
@@ -46,10 +47,11 @@ void setHcclConfig(Options& options, const py::dict& config) {
 // A Python callable for C++ threads that do not hold the interpreter lock.
 ProcessGroupHCCL::CpuBackendFactory factoryOf(py::object callable) {
   if (callable.is_none()) return {};
-  const std::shared_ptr<py::object> held(new py::object(std::move(callable)), [](py::object* object) {
-    py::gil_scoped_acquire gil;
-    delete object;
-  });
+  const std::shared_ptr<py::object> held(
+      new py::object(std::move(callable)), [](py::object* object) {
+        py::gil_scoped_acquire gil;
+        delete object;
+      });
   return [held](c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds timeout) {
     py::gil_scoped_acquire gil;
     const py::object made = (*held)(std::move(store), rank, size, timeout);
@@ -74,7 +76,9 @@ void bindOptions(py::object& scope, const py::object& base) {
       .def("__copy__", [](const Options& options) { return c10::make_intrusive<Options>(options); })
       .def(
           "__deepcopy__",
-          [](const Options& options, const py::dict&) { return c10::make_intrusive<Options>(options); },
+          [](const Options& options, const py::dict&) {
+            return c10::make_intrusive<Options>(options);
+          },
           py::arg("memo"));
 }
 
@@ -99,8 +103,10 @@ void bindDistributed(py::module_& m) {
           py::arg("store"), py::arg("rank"), py::arg("size"),
           py::arg("options") = c10::intrusive_ptr<Options>(), py::arg("cpu_backend") = py::none())
       .def_property_readonly("options", &ProcessGroupHCCL::options)
-      // Ranks outside a new group call this where splitting is a collective of the parent; ours is not.
-      .def("perform_nocolor_split", [](ProcessGroupHCCL&, const py::object&) {}, py::arg("device"))
+      // Ranks outside a new group call this where splitting is a collective of the parent; ours is
+      // not.
+      .def(
+          "perform_nocolor_split", [](ProcessGroupHCCL&, const py::object&) {}, py::arg("device"))
       .def(
           "get_hccl_comm_name", &ProcessGroupHCCL::communicatorName, py::arg("device"),
           py::call_guard<py::gil_scoped_release>())

@@ -1,6 +1,7 @@
 // Arithmetic of two operands.
 #include "emulator/ops/Pointwise.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/atan2.h>
 #include <ATen/ops/bitwise_and.h>
@@ -27,6 +28,14 @@
 
 namespace npu_emulator::ops {
 
+namespace {
+
+// An operand that counts as a number in type promotion. The overloads of ATen that take a Scalar
+// and an out do not convert to the type of out.
+Tensor number(const Scalar& value) { return at::native::wrapped_scalar_tensor(value); }
+
+}  // namespace
+
 Work Mul(Tensor self, Tensor other, Tensor out) {
   return binary(self, other, out, at::mul_out);
 }
@@ -35,7 +44,7 @@ Work InplaceMul(Tensor selfRef, Tensor other) {
 }
 
 Work Muls(Tensor self, Scalar other, Tensor out) {
-  return binary(self, other, out, at::mul_out);
+  return binary(self, number(other), out, at::mul_out);
 }
 Work InplaceMuls(Tensor selfRef, Scalar other) {
   return Muls(selfRef, other, selfRef);
@@ -49,7 +58,7 @@ Work InplaceDiv(Tensor selfRef, Tensor other) {
 }
 
 Work Divs(Tensor self, Scalar other, Tensor out) {
-  return binary(self, other, out, at::div_out, Result::PromotedFloat);
+  return binary(self, number(other), out, at::div_out, Result::PromotedFloat);
 }
 Work InplaceDivs(Tensor selfRef, Scalar other) {
   return Divs(selfRef, other, selfRef);
@@ -218,7 +227,7 @@ Work Adds(Tensor self, Scalar other, Scalar alpha, Tensor out) {
   return [=]() mutable {
     const ScalarType type = at::result_type(self, other);
     const Scalar factor = factorFor(type, alpha);
-    writeAs(out, type, [&](Tensor& target) { at::add_out(target, self, other, factor); });
+    writeAs(out, type, [&](Tensor& target) { at::add_out(target, self, number(other), factor); });
   };
 }
 Work InplaceAdds(Tensor selfRef, Scalar other, Scalar alpha) {
@@ -261,7 +270,7 @@ Work Subs(Tensor self, Scalar other, Scalar alpha, Tensor out) {
   return [=]() mutable {
     const ScalarType type = at::result_type(self, other);
     const Scalar factor = factorFor(type, alpha);
-    writeAs(out, type, [&](Tensor& target) { at::sub_out(target, self, other, factor); });
+    writeAs(out, type, [&](Tensor& target) { at::sub_out(target, self, number(other), factor); });
   };
 }
 Work InplaceSubs(Tensor selfRef, Scalar other, Scalar alpha) {
