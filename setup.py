@@ -1,8 +1,8 @@
 """Package layout and the native build.
 
-The folders distributed/, fsdp/, pipeline/ and launcher/ at the top of the tree are installed as
-subpackages of ``torch_npu``, so that the wheel has one top-level name. ``build_ext`` drives CMake in
-the persistent tree ``build/cmake``: a second build compiles only what changed.
+The folders distributed/ and launcher/ at the top of the tree are installed as subpackages of ``torch_npu``,
+so that the wheel has one top-level name. ``build_ext`` drives CMake in the persistent tree ``build/cmake``: a
+second build compiles only what changed.
 """
 
 import os

@@ -7,11 +7,13 @@ OMP_NUM_THREADS by the cores that each rank can have.
 
 import argparse
 import os
+import signal
 import sys
 
 import torch.distributed.run as torchrun
 
 from .devices import DeviceError, NodeDevices, find_devices
+from .scratch import ScratchFolder
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -84,7 +86,8 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of the ``npurun`` command.
 
     Returns:
-        0 when every worker ended well, 2 for a request that cannot be carried out, 1 when a worker failed.
+        0 when every worker ended well, 2 for a request that cannot be carried out, 1 when a worker failed,
+        128 + its number after a signal.
     """
     args = build_parser().parse_args(argv)
     try:
@@ -105,15 +108,27 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     os.environ["TORCH_NPU_LAUNCHER_PID"] = str(os.getpid())
     try:
-        torchrun.run(args)
+        if args.log_dir is not None:
+            torchrun.run(args)
+        else:
+            with ScratchFolder() as scratch:
+                args.log_dir = scratch.path
+                torchrun.run(args)
     except ChildFailedError as error:
         # The worker has shown its own traceback; a second one, of the launcher, would only bury it.
         print(f"npurun: {error}", file=sys.stderr)
         return 1
+    except SignalException as stop:
+        print(f"npurun: stopped by {stop.sigval.name}, with all workers", file=sys.stderr)
+        return 128 + stop.sigval
+    except KeyboardInterrupt:
+        print("npurun: stopped by SIGINT", file=sys.stderr)  # before there were workers
+        return 128 + signal.SIGINT
     return 0
 
 

@@ -1,6 +1,8 @@
 """Fixtures that every folder of tests may use, and the check that a run leaves nothing behind."""
 
 import os
+import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -63,11 +65,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the controller, or a run without xdist
         os.environ[MARK] = uuid.uuid4().hex
         config._shared_memory_before = shared_memory()
+        # The tests' own folders stay where pytest keeps them; whatever else is temporary must be gone at the end.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        config._temporary = tempfile.mkdtemp(prefix="torch_npu_tests_")
+        os.environ["TMPDIR"] = tempfile.tempdir = config._temporary
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails the run if a process or a shared memory file of it outlives its tests."""
+    """Fails the run if a process, a shared memory file or a temporary file of it outlives its tests."""
     if not hasattr(session.config, "_shared_memory_before"):
         return
     _end_fork_server()
@@ -75,8 +81,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     while (left := marked_processes(os.environ[MARK])) and time.monotonic() < deadline:
         time.sleep(0.1)
     files = shared_memory() - session.config._shared_memory_before
-    if left or files:
-        print(f"\nleft behind by this run: processes {left}, /dev/shm: {sorted(files)}")
+    # pymp-*: sockets of multiprocessing's fork servers, whose finalizers xdist's workers do not run.
+    temporary = [name for name in os.listdir(session.config._temporary) if not name.startswith("pymp-")]
+    shutil.rmtree(session.config._temporary)
+    if left or files or temporary:
+        print(f"\nleft behind by this run: processes {left}, /dev/shm {sorted(files)}, temporary {temporary}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

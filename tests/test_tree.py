@@ -51,3 +51,9 @@ def test_torch_range_is_said_in_one_place() -> None:
         and re.search(r"torch\s*[><=~]=\s*\d", path.read_text())
     ]  # fmt: skip
     assert said == ["pyproject.toml"]
+
+
+def test_links_of_every_page_lead_to_a_file() -> None:
+    for page in (path for path in tracked() if path.suffix == ".md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"

@@ -28,6 +28,8 @@ inline constexpr auto kVariables = std::to_array<Variable>({
      "folder of the emulator's libraries instead of our own"},
     {"TORCH_NPU_EMULATOR_ANNOUNCED", Kind::Flag, "0",
      "set by us once the emulator was announced, so that child processes stay silent"},
+    {"LOCAL_RANK", Kind::Integer, "0",
+     "set by launchers: of a node's ranks only 0 announces the emulator"},
     {"ASCEND_HOME_PATH", Kind::Text, "", "root of the CANN toolkit; its lib64 is searched first"},
     {"ASCEND_OPP_PATH", Kind::Text, "",
      "operator package root, with the vendors' custom operators"},

@@ -267,19 +267,30 @@ std::string providerPath() {
   return Loader::instance().path();
 }
 
+namespace {
+
+const char* whyEmulated() {
+  if (env::text("TORCH_NPU_CANN") == "emulator") return "TORCH_NPU_CANN=emulator";
+  return looksLikeNpuMachine() ? "the library under CANN's name is our emulator" : "no CANN found";
+}
+
+}  // namespace
+
 void announceEmulator() {
   static std::mutex* mutex = new std::mutex;  // so that threads that start together print one line
   std::lock_guard lock(*mutex);
   if (provider() != Provider::Emulator || env::flag("TORCH_NPU_EMULATOR_ANNOUNCED")) return;
+  setenv("TORCH_NPU_EMULATOR_ANNOUNCED", "1", 1);
+  // A launcher other than npurun never loaded us: the first rank of the node speaks for all.
+  if (env::integer("LOCAL_RANK", 0) != 0) return;
   uint32_t devices = 0;
   int64_t bytes = 0;
   aclrtGetDeviceCount.check(&devices);
   aclrtGetDeviceInfo.check(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &bytes);
   std::fprintf(stderr,
-               "torch_npu: no CANN found, using the emulator (%u devices, %.1f GiB each); "
+               "torch_npu: %s, using the emulator (%u devices, %.1f GiB each); "
                "results are real, speed is not an NPU's\n",
-               devices, static_cast<double>(bytes) / (1u << 30));
-  setenv("TORCH_NPU_EMULATOR_ANNOUNCED", "1", 1);
+               whyEmulated(), devices, static_cast<double>(bytes) / (1u << 30));
 }
 
 std::string cannVersion() {

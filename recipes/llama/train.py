@@ -176,9 +176,9 @@ def main() -> int:
     arguments = parse_arguments()
     try:
         train(arguments)
-    except (CheckpointError, ValueError, FloatingPointError) as error:
+    except (CheckpointError, ValueError, FloatingPointError, OSError) as error:
         rank = os.environ.get("RANK", "0")
-        if rank == "0" or isinstance(error, FloatingPointError):
+        if rank == "0" or isinstance(error, (FloatingPointError, OSError)):  # those of one rank alone
             print(f"train.py: {error}", file=sys.stderr, flush=True)
         return 2
     return 0

@@ -51,6 +51,14 @@ def test_npurun_two_ranks_each_gets_its_device(show: Path, tmp_path: Path) -> No
     assert "npurun: 2 ranks on npu:0-1 (emulated)" in result.stderr
 
 
+def test_npurun_leaves_no_temporary_file(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("print('ran')")
+    (tmp_path / "temporary").mkdir()
+    result = npurun("--nproc", "1", "script.py", cwd=tmp_path, TMPDIR=str(tmp_path / "temporary"))
+    assert result.returncode == 0, result.stderr
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_npurun_nproc_npu_starts_one_rank_per_device(show: Path, tmp_path: Path) -> None:
     result = npurun("--nproc", "npu", str(show), cwd=tmp_path, TORCH_NPU_EMULATOR_DEVICES="3")
     assert result.returncode == 0, result.stderr
@@ -99,26 +107,50 @@ def test_npurun_bad_device_index_in_worker_fails_with_a_clear_message(tmp_path: 
     (tmp_path / "script.py").write_text("import torch; torch.npu.set_device(9)")
     result = npurun("--nproc", "1", "script.py", cwd=tmp_path, TORCH_NPU_EMULATOR_DEVICES="2")
     assert result.returncode == 1
-    assert "9" in result.stderr and "2" in result.stderr
+    sentence = "NPU device index 9 is out of range: this process sees 2 (npu:0 to npu:1)"
+    assert result.stderr.count(sentence) == 1, result.stderr
 
 
-def test_npurun_killed_leaves_no_worker(tmp_path: Path) -> None:
-    (tmp_path / "sleep.py").write_text(
+def stop_launcher(number: signal.Signals, folder: Path) -> subprocess.CompletedProcess[str]:
+    """npurun with two workers that have used their devices, ended by a signal; checks that no worker is left."""
+    (folder / "sleep.py").write_text(
         "import torch, os, time\nx = torch.ones(1, device='npu').item()\n"
         "open(f'started.{os.getpid()}', 'w').close()\ntime.sleep(600)"
     )
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "torch_npu.launcher.npurun", "--nproc", "2", "sleep.py"], cwd=tmp_path,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    with (folder / "stderr").open("w") as stderr:
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", "torch_npu.launcher.npurun", "--nproc", "2", "sleep.py"], cwd=folder,
+            stdout=subprocess.DEVNULL, stderr=stderr, env=os.environ | {"TMPDIR": str(temporary)},
+        )  # fmt: skip
     try:
         deadline = time.monotonic() + 90
-        while len(workers := list(tmp_path.glob("started.*"))) < 2:
+        while len(workers := list(folder.glob("started.*"))) < 2:
             assert time.monotonic() < deadline and launcher.poll() is None
             time.sleep(0.1)
+        launcher.send_signal(number)
+        launcher.wait(60)
     finally:
-        launcher.send_signal(signal.SIGKILL)
+        launcher.kill()
         launcher.wait()
     pids = [int(path.suffix[1:]) for path in workers]
     gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=20)
     assert not alive
+    deadline = time.monotonic() + 20
+    while left := list(temporary.iterdir()):
+        assert time.monotonic() < deadline, f"temporary files left behind: {left}"
+        time.sleep(0.1)
+    return subprocess.CompletedProcess(launcher.args, launcher.returncode, "", (folder / "stderr").read_text())
+
+
+def test_npurun_killed_leaves_no_worker(tmp_path: Path) -> None:
+    assert stop_launcher(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_npurun_stopped_by_a_signal_says_so_and_leaves_no_worker(number: signal.Signals, tmp_path: Path) -> None:
+    result = stop_launcher(number, tmp_path)
+    assert result.returncode == 128 + number
+    assert f"npurun: stopped by {number.name}" in result.stderr
+    assert "SignalException" not in result.stderr, "the launcher's own traceback buries what the workers say"

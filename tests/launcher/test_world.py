@@ -2,9 +2,12 @@
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
@@ -39,6 +42,17 @@ def hang_on(rank: int) -> None:
         time.sleep(1)
 
 
+def die_later() -> None:
+    threading.Timer(0.2, os.kill, (os.getpid(), 9)).start()
+
+
+def start_a_process_and_hang(path: str) -> None:
+    with open(path, "w") as file:
+        file.write(str(subprocess.Popen(["sleep", "600"]).pid))
+    while True:
+        time.sleep(1)
+
+
 def leave_a_process_behind() -> int:
     return subprocess.Popen(["sleep", "600"]).pid
 
@@ -65,16 +79,35 @@ def test_world_failure_names_the_rank_and_the_next_run_is_clean(
     assert world.run(sum_of_ranks) == [12.0, 12.0]
 
 
+def wait_until_gone(pid: int) -> None:
+    """Waits for a process that is not our child; a zombie that init has not read yet is gone."""
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, f"process {pid} lives"
+        time.sleep(0.05)
+
+
+def test_world_rank_that_died_between_runs_is_replaced(worlds: Worlds) -> None:
+    world = worlds(2)
+    pids = [pid for _, pid in world.run(rank_and_pid)]
+    world.run(die_later)
+    for pid in pids:
+        wait_until_gone(pid)
+    assert world.run(sum_of_ranks) == [12.0, 12.0]
+
+
+def test_world_failure_ends_the_children_of_a_hanging_rank_too(tmp_path: Path) -> None:
+    with World(1) as world, pytest.raises(RankError, match="no answer within"):
+        world.run(start_a_process_and_hang, str(tmp_path / "pid"), timeout=3)
+    wait_until_gone(int((tmp_path / "pid").read_text()))
+
+
 def test_world_close_reports_a_process_left_behind_and_ends_it() -> None:
     world = World(1)
     (pid,) = world.run(leave_a_process_behind)
     with pytest.raises(RankError, match=f"process {pid} of rank 0"):
         world.close()
-    for _ in range(100):
-        if not os.path.exists(f"/proc/{pid}"):
-            break
-        time.sleep(0.05)
-    assert not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z"
+    wait_until_gone(pid)
 
 
 def test_world_close_leaves_no_process() -> None:

@@ -72,9 +72,14 @@ class World:
         Raises:
             RankError: any rank failed; names the ranks, with traceback and output of each.
         """
+        if any(rank.ended(within=0) for rank in self._ranks):
+            # One died between two runs (the watchdog ends a rank after a failure that nobody collected).
+            self._throw_away()
         self._start()
         for rank in self._ranks:
-            rank.requests.send((function, args))
+            # A rank that dies just now is reported as dead when its answer is collected.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                rank.requests.send((function, args))
         return self._collect(getattr(function, "__name__", str(function)), timeout or self.timeout)
 
     def close(self) -> None:
@@ -95,6 +100,12 @@ class World:
         self._store = None
         if slow or left:
             raise RankError(f"ranks that did not end: {slow}; left behind: {left}{outputs}")
+
+    def _throw_away(self) -> None:
+        ranks, self._ranks = self._ranks, []
+        for rank in ranks:
+            rank.kill()
+        self._store = None
 
     def _start(self) -> None:
         if self._ranks:
@@ -137,9 +148,7 @@ class World:
             f"\n--- rank {index} of {self.size} ---\n{failures[index]}{self._ranks[index].describe_output()}"
             for index in sorted(failures)
         )
-        ranks, self._ranks = self._ranks, []
-        for rank in ranks:
-            rank.kill()
+        self._throw_away()
         raise RankError(f"{what}: {len(failures)} of {self.size} ranks failed{text}")
 
 
@@ -198,10 +207,11 @@ class _Rank:
         return f"output:\n{text}\n" if text else ""
 
     def kill(self) -> None:
-        for pid in [self._process.pid, *self.descendants()]:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        self._process.kill()
         self._process.join()
+        for pid in self.descendants():  # known once the rank itself has ended
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.close()
         self.requests.close()
         os.close(self._output)
