@@ -34,7 +34,13 @@ void checkWhole(const char* name, const at::Tensor& tensor) {
 void checkReal(const char* name, const at::Tensor& tensor) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !tensor.is_complex(), name, " is not implemented for ", tensor.scalar_type(),
-      ": complex numbers have no order");
+      ": it takes real numbers only");
+}
+
+void checkNoBool(const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK(
+      tensor.scalar_type() != at::ScalarType::Bool, name,
+      " is not supported for bool tensors; convert them, or use ^, ~ and logical_not()");
 }
 
 void checkMask(const char* name, const at::Tensor& mask) {

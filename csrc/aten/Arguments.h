@@ -27,6 +27,7 @@ void checkSameType(
 void checkFloating(const char* name, const at::Tensor& tensor);
 void checkWhole(const char* name, const at::Tensor& tensor);  // integers and bool
 void checkReal(const char* name, const at::Tensor& tensor);
+void checkNoBool(const char* name, const at::Tensor& tensor);
 void checkMask(const char* name, const at::Tensor& mask);
 void checkIndex(const char* name, const at::Tensor& index);  // int64 or int32
 void checkIndexVector(const char* name, const at::Tensor& index);  // int64, at most 1-dim

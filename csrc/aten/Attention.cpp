@@ -1,7 +1,8 @@
-// Which implementation scaled_dot_product_attention takes on npu tensors.
+// Which implementations attention and Transformer layers take on npu tensors.
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
+#include <torch/library.h>
 
 namespace torch_npu::aten {
 namespace {
@@ -18,6 +19,14 @@ int64_t chooseAttention(
       "disabled: add it to the list of torch.nn.attention.sdpa_kernel, or leave the choice to the "
       "device");
   return static_cast<int64_t>(at::SDPBackend::math);
+}
+
+// TransformerEncoder asks whether it may turn a padded batch into a nested tensor. There are none
+// on npu, so the answer is no for every mask, and it computes with the padding.
+bool fitsNestedTensor(const at::Tensor&, const at::Tensor&) { return false; }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_nested_tensor_from_mask_left_aligned", &fitsNestedTensor);
 }
 
 }  // namespace

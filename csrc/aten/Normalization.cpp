@@ -39,6 +39,7 @@ at::Tensor gammaOf(
 std::tuple<at::Tensor, at::Tensor> rmsNorm(
     const at::Tensor& input, at::IntArrayRef normalizedShape,
     const std::optional<at::Tensor>& weight, std::optional<double> eps) {
+  checkFloating("rms_norm", input);
   const OnDevice scope(input);
   const int64_t kept = input.dim() - static_cast<int64_t>(normalizedShape.size());
   TORCH_CHECK(

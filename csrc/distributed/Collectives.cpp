@@ -30,6 +30,12 @@ at::Tensor prepared(const at::Tensor& input, const Reduction& how) {
   return at::mul(input, factor.tensor_factor.reshape({}).to(input.scalar_type()));
 }
 
+// The factor, where it is a tensor: prepared() reads it on the communication stream.
+std::vector<at::Tensor> factorsOf(const Reduction& how) {
+  if (!how.factor || !how.factor->tensor_factor.defined()) return {};
+  return {how.factor->tensor_factor};
+}
+
 void finish(const at::Tensor& output, const Reduction& how, int size) {
   if (!how.average) return;
   const bool integral = at::isIntegralType(output.scalar_type(), /*includeBool=*/false);
@@ -57,7 +63,13 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allreduce(
   checkDense(tensor, kName);
   const Reduction how = reduction(options.reduceOp, tensor.scalar_type(), kName);
   return launch(
-      {OpType::ALLREDUCE, kName, {tensor}, {tensor}, options.timeout, opText(options.reduceOp)},
+      {OpType::ALLREDUCE,
+       kName,
+       {tensor},
+       {tensor},
+       options.timeout,
+       opText(options.reduceOp),
+       factorsOf(how)},
       [&](const Target& to) {
         const at::Tensor input = prepared(tensor, how);
         cann::HcclAllReduce.check(
@@ -81,7 +93,7 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::allreduce_coalesced(
   }
   return launch(
       {OpType::ALLREDUCE_COALESCED, kName, tensors, tensors, options.timeout,
-       opText(options.reduceOp)},
+       opText(options.reduceOp), factorsOf(how.front())},
       [&](const Target& to) {
         for (size_t i = 0; i < tensors.size(); ++i) {
           const at::Tensor input = prepared(tensors[i], how[i]);
@@ -126,7 +138,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce(
        {tensor},
        {tensor},
        options.timeout,
-       opText(options.reduceOp) + ", " + rootText(options.rootRank)},
+       opText(options.reduceOp) + ", " + rootText(options.rootRank),
+       factorsOf(how)},
       [&](const Target& to) {
         const at::Tensor input = prepared(tensor, how);
         cann::HcclReduce.check(
@@ -232,7 +245,13 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter(
 
   if (haveOneSize(parts)) {
     return launch(
-        {OpType::REDUCE_SCATTER, kName, parts, {output}, options.timeout, opText(options.reduceOp)},
+        {OpType::REDUCE_SCATTER,
+         kName,
+         parts,
+         {output},
+         options.timeout,
+         opText(options.reduceOp),
+         factorsOf(how)},
         [&](const Target& to) {
           const at::Tensor all = rows(size_, output);
           for (int rank = 0; rank < size_; ++rank)
@@ -251,7 +270,8 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter(
        parts,
        {output},
        options.timeout,
-       opText(options.reduceOp) + ", uneven"},
+       opText(options.reduceOp) + ", uneven",
+       factorsOf(how)},
       [&](const Target& to) {
         for (int rank = 0; rank < size_; ++rank) {
           const at::Tensor input = prepared(parts[rank].contiguous(), how);
@@ -297,7 +317,7 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::reduce_scatter_tensor_coalesced(
   }
   return launch(
       {OpType::_REDUCE_SCATTER_BASE, kName, inputs, outputs, options.timeout,
-       opText(options.reduceOp)},
+       opText(options.reduceOp), factorsOf(how.front())},
       [&](const Target& to) {
         for (size_t i = 0; i < inputs.size(); ++i) {
           const at::Tensor input = prepared(inputs[i], how[i]);

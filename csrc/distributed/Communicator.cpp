@@ -23,8 +23,9 @@ constexpr milliseconds kAnswerGrace{2000};
 
 // Note [Communication streams]
 // A communicator has a stream of its own, so that a collective that waits for a peer holds up
-// nothing else. Streams are never destroyed (runtime/Stream.h), hence those of communicators that
-// ended well are used again; one that carries a failed task is left behind.
+// nothing else; the pools that users draw from have no part in it. Streams are never destroyed
+// (runtime/Stream.h), hence those of communicators that ended well are used again; one that carries
+// a failed task is left behind.
 class StreamShelf {
  public:
   NPUStream take(int device, bool highPriority) {
@@ -37,7 +38,7 @@ class StreamShelf {
         return stream;
       }
     }
-    return getNewStream(device, highPriority ? -1 : 0);
+    return createStream(device, highPriority ? -1 : 0);
   }
 
   void giveBack(const NPUStream& stream, bool highPriority) {
@@ -78,9 +79,8 @@ std::string lateText(const std::string& missing, const Membership& members, mill
       "while the ", members.size, " ranks met to build a communicator, these did not come within ",
       static_cast<double>(timeout.count()) / 1000,
       " s: ", missing.empty() ? "(all came, but rank 0 did not answer)" : missing,
-      ". Look at what they do instead; every rank of the group must call the same operations in "
-      "the same "
-      "order. A longer limit: init_process_group(timeout=...)");
+      ". Look at what they do instead; every rank of the group must call the same "
+      "operations in the same order. A longer limit: init_process_group(timeout=...)");
 }
 
 [[noreturn]] void throwConnect(const std::string& text) { C10_THROW_ERROR(DistBackendError, text); }

@@ -77,9 +77,8 @@ Reduction reduction(const c10d::ReduceOp& op, at::ScalarType dtype, const char* 
       !at::isComplexType(dtype) || kind == RedOpType::SUM || kind == RedOpType::AVG ||
           kind == RedOpType::PREMUL_SUM,
       operation, ": ReduceOp.", reduceOpName(kind),
-      " does not work on complex tensors (they are reduced as pairs of real numbers); use SUM, AVG "
-      "or "
-      "PREMUL_SUM");
+      " does not work on complex tensors (they are reduced as pairs of real numbers); use SUM, "
+      "AVG or PREMUL_SUM");
 
   switch (kind) {
     case RedOpType::SUM:

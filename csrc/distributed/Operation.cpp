@@ -174,11 +174,6 @@ void Operation::shortenDeadline(std::chrono::milliseconds fromNow) noexcept {
 }
 
 void Operation::waitOnHost() {
-  struct Waiter {
-    std::atomic<int>& count;
-    explicit Waiter(std::atomic<int>& count) : count(count) { ++count; }
-    ~Waiter() { --count; }
-  } waiter(hostWaiters_);
   if (!finished_.load(std::memory_order_acquire) && !group->hasFailed()) {
     try {
       DeviceScope scope(device());

@@ -139,7 +139,6 @@ class Operation {
   void waitOnHost();
   // Later work of `stream` waits for this.
   void block(const NPUStream& stream) const { done_.block(stream); }
-  bool hasHostWaiter() const noexcept { return hostWaiters_.load(std::memory_order_relaxed) > 0; }
   // Milliseconds between start and end on the device; needs timing.
   float duration() const;
 
@@ -156,7 +155,6 @@ class Operation {
   const bool timing_;
   std::atomic<bool> finished_{false};
   std::atomic<Clock::rep> deadline_{Clock::time_point::max().time_since_epoch().count()};
-  std::atomic<int> hostWaiters_{0};
 };
 
 }  // namespace torch_npu::distributed

@@ -182,7 +182,9 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::endCoalescing() {
   if (batch->operation) {
     const auto& operation = batch->operation;
     const NPUStream callers = getCurrentStream(operation->device());
-    run(operation, callers, [&](const Target& to) {
+    Tensors used = batch->inputs;
+    used.insert(used.end(), batch->outputs.begin(), batch->outputs.end());
+    run(operation, callers, used, [&](const Target& to) {
       cann::HcclBatchSendRecv.check(
           batch->items.data(), static_cast<uint32_t>(batch->items.size()), to.communicator,
           to.stream);

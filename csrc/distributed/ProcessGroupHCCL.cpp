@@ -93,9 +93,6 @@ void ProcessGroupHCCL::checkRankInGroup(int rank) const {
       size_);
 }
 
-// --- launching
-// ---------------------------------------------------------------------------------------
-
 OperationFacts ProcessGroupHCCL::facts(const Call& call, std::atomic<uint64_t>& sequence) const {
   OperationFacts known;
   known.type = call.type;
@@ -116,14 +113,18 @@ ProcessGroupHCCL::Work ProcessGroupHCCL::launchOn(
   const NPUStream callers = getCurrentStream(communicator->device());
   auto operation = std::make_shared<Operation>(
       state_, communicator, std::move(facts), timeoutOf(call.timeout), timing_);
-  run(operation, callers, enqueue);
+  Tensors read = std::move(call.inputs);
+  read.insert(read.end(), call.factors.begin(), call.factors.end());
+  Tensors used = read;
+  used.insert(used.end(), call.outputs.begin(), call.outputs.end());
+  run(operation, callers, used, enqueue);
   return c10::make_intrusive<WorkHCCL>(
-      std::move(operation), callers, std::move(call.inputs), std::move(call.outputs),
-      call.blocksHost);
+      std::move(operation), callers, std::move(read), std::move(call.outputs), call.blocksHost);
 }
 
 void ProcessGroupHCCL::run(
-    const std::shared_ptr<Operation>& operation, const NPUStream& callersStream, Enqueue enqueue) {
+    const std::shared_ptr<Operation>& operation, const NPUStream& callersStream,
+    const Tensors& tensors, Enqueue enqueue) {
   state_->throwIfFailed();
   // at:: operations of a collective are not the user's: no gradient, no version counter.
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
@@ -131,12 +132,19 @@ void ProcessGroupHCCL::run(
   const Communicator::Lease lease(*operation->communicator);
   operation->begin(callersStream);
   try {
-    StreamGuard onCommunicationStream(operation->stream());
-    enqueue({lease.handle(), operation->stream().handle()});
+    {
+      StreamGuard onCommunicationStream(operation->stream());
+      enqueue({lease.handle(), operation->stream().handle()});
+    }
+    operation->end();
   } catch (const c10::DistBackendError& error) {
+    // There will be no work to hold the tensors, but a part may be enqueued.
+    keepMemory(tensors, operation->stream());
     C10_THROW_ERROR(DistBackendError, operation->failureText(error.what_without_backtrace()));
+  } catch (...) {
+    keepMemory(tensors, operation->stream());
+    throw;
   }
-  operation->end();
   lastDevice_ = operation->device();
   {
     std::lock_guard lock(lastMutex_);
@@ -150,9 +158,6 @@ void ProcessGroupHCCL::run(
   }
   Watchdog::instance().watch(operation);
 }
-
-// --- communicators
-// -----------------------------------------------------------------------------------
 
 std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(
     int device, const OperationFacts& operation) {
@@ -190,11 +195,14 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::connect(
       DistBackendError, !shutDown_, operation.name, ": ", state_->describe(),
       " was shut down; make a new process group");
   state_->setDescription(getGroupDesc());
-  // Ranks drive devices of different numbers, so the place where they meet is not called by those.
+  // Ranks drive devices of different numbers, so the place where they meet is not called by those,
+  // but by how often the same ranks have met before.
   const std::string meetingPoint =
       members.groupRanks.empty()
           ? c10::str("communicator/", connected_++)
-          : c10::str("pair/", members.groupRanks.front(), "-", members.groupRanks.back());
+          : c10::str(
+                "pair/", members.groupRanks.front(), "-", members.groupRanks.back(), "/",
+                pairsConnected_[members.groupRanks]++);
   CommunicatorConfig settings = config;
   settings.highPriority =
       options_->highPriorityStream || cann::env::flag("TORCH_HCCL_HIGH_PRIORITY");
@@ -228,20 +236,22 @@ std::string ProcessGroupHCCL::communicatorName(int device) const {
 }
 
 c10d::Backend& ProcessGroupHCCL::cpuBackend(const char* operation) {
-  std::lock_guard lock(cpuMutex_);
-  if (!cpuBackend_) {
-    TORCH_CHECK_VALUE(
-        cpuBackendFactory_, operation,
-        ": got a CPU tensor, but this group has no backend for CPU tensors; "
-        "move the tensor to npu, or use init_process_group(\"cpu:gloo,npu:hccl\")");
-    cpuBackend_ = cpuBackendFactory_(
-        c10::make_intrusive<c10d::PrefixStore>("cpu", store_), rank_, size_, options_->timeout);
+  std::lock_guard making(cpuMakingMutex_);
+  {
+    std::lock_guard lock(cpuMutex_);
+    if (cpuBackend_) return *cpuBackend_;
   }
+  TORCH_CHECK_VALUE(
+      cpuBackendFactory_, operation,
+      ": got a CPU tensor, but this group has no backend for CPU tensors; "
+      "move the tensor to npu, or use init_process_group(\"cpu:gloo,npu:hccl\")");
+  auto made = cpuBackendFactory_(
+      c10::make_intrusive<c10d::PrefixStore>("cpu", store_), rank_, size_, options_->timeout);
+  std::lock_guard lock(cpuMutex_);
+  if (cpuAborted_) state_->throwIfFailed();
+  cpuBackend_ = std::move(made);
   return *cpuBackend_;
 }
-
-// --- ending
-// ------------------------------------------------------------------------------------------
 
 void ProcessGroupHCCL::waitForPendingWorks() {
   std::vector<std::shared_ptr<Operation>> pending;
@@ -256,8 +266,13 @@ void ProcessGroupHCCL::abort() {
   state_->fail(state_->describe() + ": aborted by this process; make a new process group to go on");
   state_->claimReaction();
   state_->abortCommunicators();
-  std::lock_guard lock(cpuMutex_);
-  if (cpuBackend_) cpuBackend_->abort();
+  c10::intrusive_ptr<c10d::Backend> cpu;
+  {
+    std::lock_guard lock(cpuMutex_);
+    cpuAborted_ = true;
+    cpu = cpuBackend_;
+  }
+  if (cpu) cpu->abort();
 }
 
 void ProcessGroupHCCL::shutdown() {
@@ -271,10 +286,12 @@ void ProcessGroupHCCL::shutdown() {
     state_->abortCommunicators();
   }
   for (const auto& communicator : state_->communicators()) communicator->close();
+  c10::intrusive_ptr<c10d::Backend> cpu;
   {
     std::lock_guard lock(cpuMutex_);
-    if (cpuBackend_) cpuBackend_->shutdown();
+    cpu = cpuBackend_;
   }
+  if (cpu) cpu->shutdown();
   if (failure && !known) std::rethrow_exception(failure);
 }
 

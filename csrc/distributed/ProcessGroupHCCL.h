@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -116,6 +117,7 @@ class ProcessGroupHCCL : public c10d::Backend {
     Tensors outputs;
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
     std::string detail = {};  // for messages: "root 0", "SUM"
+    Tensors factors = {};     // read too: what PREMUL_SUM multiplies by
     bool blocksHost = false;
   };
   struct Target {
@@ -128,9 +130,11 @@ class ProcessGroupHCCL : public c10d::Backend {
   Work launchOn(
       const std::shared_ptr<Communicator>& communicator, Call call, OperationFacts facts,
       Enqueue enqueue);
-  // begin, `enqueue` on the communication stream, end; then the watchdog has it.
+  // begin, `enqueue` on the communication stream, end; then the watchdog has it. `tensors` are all
+  // that `enqueue` lets the stream use.
   void run(
-      const std::shared_ptr<Operation>& operation, const NPUStream& callersStream, Enqueue enqueue);
+      const std::shared_ptr<Operation>& operation, const NPUStream& callersStream,
+      const Tensors& tensors, Enqueue enqueue);
   OperationFacts facts(const Call& call, std::atomic<uint64_t>& sequence) const;
   std::chrono::milliseconds timeoutOf(std::chrono::milliseconds wanted) const;
   // Built at first use; `operation` is for the message if that fails.
@@ -151,11 +155,15 @@ class ProcessGroupHCCL : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<GroupState> state_;
-  std::mutex connectMutex_;  // guards connected_; held while ranks meet: one communicator at a time
-  int connected_ = 0;        // communicators of the whole group so far; the same on all ranks
-  std::mutex cpuMutex_;      // guards cpuBackend_ and its making
-  CpuBackendFactory cpuBackendFactory_;
+  std::mutex connectMutex_;  // guards the counts; held while ranks meet: one communicator at a time
+  // Communicators so far of the whole group, and of each pair of its ranks; the same on all ranks.
+  int connected_ = 0;
+  std::map<std::vector<int>, int> pairsConnected_;
+  const CpuBackendFactory cpuBackendFactory_;
+  std::mutex cpuMakingMutex_;  // held while the backend for CPU tensors is made
+  std::mutex cpuMutex_;        // guards what follows; abort() takes it, so nothing waits while held
   c10::intrusive_ptr<c10d::Backend> cpuBackend_;
+  bool cpuAborted_ = false;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> pointToPointSequence_{0};
   std::atomic<bool> timing_{false};

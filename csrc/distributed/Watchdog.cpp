@@ -97,19 +97,22 @@ void Watchdog::scan() {
       case Operation::Status::Done:
         break;
       case Operation::Status::Failed:
-        react(*operation, /*timedOut=*/false);
+        react(*operation);
+        // Another operation failed, perhaps, and this one still holds somebody up.
+        if (!operation->communicator->isEnded()) remaining.push_back(std::move(operation));
         break;
       case Operation::Status::Running: {
         // Work on a communicator in trouble may never finish, so ask before the time is up.
         if (const auto error = operation->communicator->asyncError()) {
           operation->fail(*error);
-          react(*operation, /*timedOut=*/false);
+          react(*operation);
+          if (!operation->communicator->isEnded()) remaining.push_back(std::move(operation));
         } else if (operation->isExpired()) {
           operation->fail(
               "did not finish in time. A rank has not called it, called something else, or died; "
-              "look at "
-              "the messages of the other ranks. A longer limit: init_process_group(timeout=...)");
-          react(*operation, /*timedOut=*/true);
+              "look at the messages of the other ranks. A longer limit: "
+              "init_process_group(timeout=...)");
+          react(*operation);
         } else {
           remaining.push_back(std::move(operation));
         }
@@ -120,15 +123,15 @@ void Watchdog::scan() {
   watched_ = std::move(remaining);
 }
 
-void Watchdog::react(const Operation& operation, bool timedOut) {
+void Watchdog::react(const Operation& operation) {
   const auto& group = operation.group;
-  if (!group->claimReaction()) return;
-  const bool mustFreeWaiters =
-      timedOut && (tearsDown(group->errorHandling) || operation.hasHostWaiter());
-  if (tearsDown(group->errorHandling)) {
+  const bool isFirst = group->claimReaction();
+  if (isFirst && tearsDown(group->errorHandling)) {
     tearDowns_.push_back({group, Clock::now() + kTearDownGrace});
   }
-  if (aborts(group->errorHandling) || mustFreeWaiters) group->abortCommunicators();
+  if (operation.isExpired() || (isFirst && aborts(group->errorHandling))) {
+    group->abortCommunicators();
+  }
 }
 
 void Watchdog::endProcessIfUndelivered(bool atExit) {
@@ -138,11 +141,9 @@ void Watchdog::endProcessIfUndelivered(bool atExit) {
     if (!atExit && now < pending.when) continue;
     std::fprintf(
         stderr,
-        "torch_npu: this process %s because the failure of a collective of %s, reported above, was "
-        "not "
-        "met by anything that waits for it (TORCH_HCCL_ASYNC_ERROR_HANDLING=2 would only abort the "
-        "group, "
-        "0 only report)\n",
+        "torch_npu: this process %s because the failure of a collective of %s, reported above, "
+        "was not met by anything that waits for it (TORCH_HCCL_ASYNC_ERROR_HANDLING=2 would only "
+        "abort the group, 0 only report)\n",
         atExit ? "gets exit code 1" : "is ended", pending.group->describe().c_str());
     std::fflush(nullptr);
     // A process that hangs leaves its stacks (faulthandler, a core); one that ends gets its exit

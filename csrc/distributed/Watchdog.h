@@ -15,11 +15,12 @@ namespace torch_npu::distributed {
 
 // Note [Errors of collectives]
 // A collective fails long after its call returned. The first failure is kept in the group: wait(),
-// the next operation and destroy_process_group throw it. On a timeout, and on every failure unless
-// TORCH_HCCL_ASYNC_ERROR_HANDLING is 0 or 3, the group's communicators are aborted, which sets
-// hosts and streams free that wait for them. With 1 and 3 (the default) the process is ended if
-// nobody was told within kTearDownGrace (SIGABRT) or before its exit (exit code 1): a program that
-// hangs elsewhere, or ends as if all were well, must not go unnoticed.
+// the next operation and destroy_process_group throw it. The group's communicators are aborted,
+// which sets hosts and streams free that wait for them: at the failure, or, if
+// TORCH_HCCL_ASYNC_ERROR_HANDLING is 0 or 3, as soon as an operation in flight has not finished in
+// time. So with every setting a timeout ends every wait. With 1 and 3 (the default) the process is
+// ended if nobody was told within kTearDownGrace (SIGABRT) or before its exit (exit code 1): a
+// program that hangs elsewhere, or ends as if all were well, must not go unnoticed.
 class Watchdog {
  public:
   static Watchdog& instance();
@@ -38,7 +39,7 @@ class Watchdog {
   void run() noexcept;
   void scan();
   // The operations of a failed group are over; what else must happen, according to errorHandling.
-  void react(const Operation& operation, bool timedOut);
+  void react(const Operation& operation);
   void endProcessIfUndelivered(bool atExit);
 
   std::mutex mutex_;  // guards operations_ and stopping_; no CANN call while held

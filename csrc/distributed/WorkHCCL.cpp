@@ -9,6 +9,16 @@
 
 namespace torch_npu::distributed {
 
+void keepMemory(at::TensorList tensors, const NPUStream& stream) noexcept {
+  try {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.has_storage()) recordStream(tensor.storage().data_ptr(), stream);
+    }
+  } catch (const std::exception& error) {
+    LOG(WARNING) << "the memory of tensors in flight could not be held back: " << messageOf(error);
+  }
+}
+
 WorkHCCL::WorkHCCL(
     std::shared_ptr<Operation> operation, const NPUStream& callersStream,
     std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs, bool blocksHost)
@@ -83,12 +93,10 @@ void WorkHCCL::letTensorsGo(bool orderedBehind) noexcept {
   if (orderedBehind || tensors.empty() || isFinalized()) return;
   try {
     if (operation_->poll() == Operation::Status::Done) return;
-    for (const at::Tensor& tensor : tensors) {
-      if (tensor.has_storage()) recordStream(tensor.storage().data_ptr(), operation_->stream());
-    }
   } catch (const std::exception& error) {
-    LOG(WARNING) << "the memory of tensors in flight could not be held back: " << messageOf(error);
+    LOG(WARNING) << "state of " << operation_->facts.name << ": " << messageOf(error);
   }
+  keepMemory(tensors, operation_->stream());
 }
 
 }  // namespace torch_npu::distributed

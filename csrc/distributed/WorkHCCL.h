@@ -12,6 +12,10 @@
 
 namespace torch_npu::distributed {
 
+// The allocator keeps the tensors' memory until the stream has got past all that was enqueued so
+// far. Never throws: what goes wrong is logged.
+void keepMemory(at::TensorList tensors, const NPUStream& stream) noexcept;
+
 // Note [Tensors in flight]
 // The work holds every tensor that the communication stream still reads or writes. wait() on the
 // stream that launched the operation lets them go at once: whatever reuses their memory is ordered

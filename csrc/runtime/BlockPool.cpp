@@ -113,8 +113,14 @@ size_t BlockPool::segmentSize(size_t rounded) const {
     return kSmallBuffer;
   }
   // Middle sizes share a segment; big ones get their own, or each would waste most of one.
-  return rounded < std::min(kMinLargeAlloc, limits_.largeSegment) ? limits_.largeSegment
-                                                                  : roundUp(rounded, kRoundLarge);
+  const size_t size = rounded < std::min(kMinLargeAlloc, limits_.largeSegment)
+                          ? limits_.largeSegment
+                          : roundUp(rounded, kRoundLarge);
+  if (rounded < limits_.maxSplit && size >= limits_.maxSplit) {
+    // A block of that size would be kept for requests above the limit: see findIdle.
+    return std::max(rounded, (limits_.maxSplit - 1) / kRoundLarge * kRoundLarge);
+  }
+  return size;
 }
 
 BlockPool::StreamLists& BlockPool::lists(c10::StreamId stream) {

@@ -178,18 +178,6 @@ void emptyCache(int device) {
   }
 }
 
-DeviceStats deviceStats(int device) {
-  return instance().getDeviceStats(static_cast<c10::DeviceIndex>(device));
-}
-
-void resetAccumulatedStats(int device) {
-  instance().resetAccumulatedStats(static_cast<c10::DeviceIndex>(device));
-}
-
-void resetPeakStats(int device) {
-  instance().resetPeakStats(static_cast<c10::DeviceIndex>(device));
-}
-
 void setMemoryFraction(double fraction, int device) {
   TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1,
                     "the fraction of memory must be within 0 and 1, got ", fraction);

@@ -24,10 +24,6 @@ void recordStream(const c10::DataPtr& pointer, const NPUStream& stream);
 // Gives cached, unused segments of one device (-1: all) back to CANN. Synchronises the device.
 void emptyCache(int device = -1);
 
-c10::CachingDeviceAllocator::DeviceStats deviceStats(int device);
-void resetAccumulatedStats(int device);
-void resetPeakStats(int device);
-
 // At most `fraction` (0..1) of the device's memory may be reserved by this process.
 void setMemoryFraction(double fraction, int device);
 double memoryFraction(int device);

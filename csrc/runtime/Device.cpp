@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -27,7 +28,8 @@ namespace {
 
 using detail::threadDevice;
 
-// How long exit waits for a device whose work does not end, a hanging collective for instance.
+// How long exit waits for a device whose work does not end, a hanging collective for instance, if
+// the user set no shorter limit.
 constexpr std::chrono::milliseconds kDrainTimeout{10'000};
 // Autograd's device threads release the last graph after backward() returned. One that asks for the
 // interpreter lock during CPython's finalisation is ended by a forced unwind, which aborts the
@@ -143,11 +145,6 @@ void rebind(int device) noexcept {
   threadDevice.bound = cann::aclrtSetCurrentContext(context) == ACL_SUCCESS ? device : -1;
 }
 
-std::chrono::milliseconds syncTimeout() {
-  static const std::chrono::milliseconds limit = cann::env::seconds("ACL_DEVICE_SYNC_TIMEOUT");
-  return limit;
-}
-
 // limit 0: none
 int waitForDevice(std::chrono::milliseconds limit) {
   if (limit.count() > 0 && cann::aclrtSynchronizeDeviceWithTimeout.available()) {
@@ -184,7 +181,9 @@ bool waitForDevices() noexcept {
     any = true;
     const bool done = reportFailure([device] {
       DeviceScope scope(device);
-      const int code = waitForDevice(kDrainTimeout);
+      const std::chrono::milliseconds limit = syncTimeout();
+      const int code =
+          waitForDevice(limit.count() > 0 ? std::min(limit, kDrainTimeout) : kDrainTimeout);
       if (code != ACL_SUCCESS) cann::throwError("aclrtSynchronizeDevice", code);
     });
     if (!done) gDrainFailed.store(true);
@@ -269,6 +268,11 @@ void detail::bindCurrentDevice() {
 
 bool hasPrimaryContext(int device) {
   return contextOf(checkedDevice(device)) != nullptr && !isInBadFork();
+}
+
+std::chrono::milliseconds syncTimeout() {
+  static const std::chrono::milliseconds limit = cann::env::seconds("ACL_DEVICE_SYNC_TIMEOUT");
+  return limit;
 }
 
 void synchronizeDevice(int device) {
@@ -366,7 +370,9 @@ void finalize() noexcept {
   for (auto stop = functions.rbegin(); stop != functions.rend(); ++stop) reportFailure(*stop);
   waitForDevices();
   gFinalized.store(true);
-  for (int device = 0; device < kMaxDevices; ++device) {
+  // A reset waits for the device's streams without limit, which was in vain already if the drain
+  // failed; aclFinalize drops their work.
+  for (int device = 0; device < kMaxDevices && !gDrainFailed.load(); ++device) {
     if (contextOf(device) == nullptr) continue;
     reportFailure([device] { cann::aclrtResetDevice.check(device); });
   }

@@ -8,6 +8,7 @@
 // DeviceScope.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -84,6 +85,9 @@ inline void useDevice() {
 // Whether this process has a context on the device. Never creates one.
 bool hasPrimaryContext(int device);
 
+// How long a synchronise of a device or stream may take (ACL_DEVICE_SYNC_TIMEOUT); 0: no limit.
+std::chrono::milliseconds syncTimeout();
+
 // Waits for all work on the device (-1: the current one). A device without context has none.
 void synchronizeDevice(int device = -1);
 
@@ -111,8 +115,8 @@ class DeviceScope {
 // Python's atexit calls drain() with the interpreter lock released, while everything still lives:
 // it waits, for a bounded time, for the devices in use. A C atexit handler, registered at aclInit
 // and thus run before libtorch's destructors, calls finalize(): it runs the functions given to
-// onFinalize, last one first (each stops and joins what it started), resets the devices and ends
-// CANN's runtime. After that no handle is destroyed any more: CANN took them with it.
+// onFinalize, last one first (each stops and joins what it started), resets the devices (unless
+// waiting for them failed: a reset waits for ever) and ends CANN's runtime. After that no handle is destroyed any more: CANN took them with it.
 void drain() noexcept;
 void finalize() noexcept;
 bool isFinalized() noexcept;

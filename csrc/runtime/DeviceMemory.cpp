@@ -119,6 +119,10 @@ Block* DeviceMemory::allocate(size_t bytes, c10::StreamId stream) {
 }
 
 void DeviceMemory::free(Block* block) {
+  std::unique_lock release(releaseMutex_, std::defer_lock);
+  if (!caching_) [[unlikely]] {
+    release.lock();
+  }
   std::unique_lock lock(mutex_);
   pool_.release(block);
   report(block, -static_cast<int64_t>(block->size));
@@ -139,10 +143,14 @@ void DeviceMemory::free(Block* block) {
   // Nobody else can reach the block now: it is neither allocated nor idle.
   std::vector<std::pair<c10::StreamId, NPUEvent>> events;
   events.reserve(streams.size());
-  for (const c10::StreamId stream : streams) {
-    NPUEvent event;
-    event.record(streamFromId(stream, device_));
-    events.emplace_back(stream, std::move(event));
+  try {
+    for (const c10::StreamId stream : streams) {
+      NPUEvent event;
+      event.record(streamFromId(stream, device_));
+      events.emplace_back(stream, std::move(event));
+    }
+  } catch (const std::exception& error) {  // not all events will come: the block stays out of use
+    warnLost(error);
   }
   lock.lock();
   for (auto& [stream, event] : events) {
@@ -165,11 +173,14 @@ void DeviceMemory::recordStream(const void* pointer, c10::StreamId stream) {
 }
 
 void DeviceMemory::emptyCache() {
+  std::lock_guard release(releaseMutex_);
   reclaimAll();
   std::unique_lock lock(mutex_);
   std::vector<DetachedSegment> idle = pool_.detachIdle();
   lock.unlock();
-  giveBack(std::move(idle));
+  if (const std::exception_ptr failure = giveBack(std::move(idle))) {
+    std::rethrow_exception(failure);
+  }
 }
 
 DeviceStats DeviceMemory::stats() {
@@ -252,20 +263,23 @@ void DeviceMemory::reclaimPending(bool wait) {
     queues.swap(pending_);
   }
   std::vector<Pending> finished;
-  std::exception_ptr failure;
+  size_t dropped = 0;
   for (auto& [stream, queue] : queues) {
-    try {
-      while (!queue.empty()) {
+    while (!queue.empty()) {
+      try {
         if (wait) {
           queue.front().event.synchronize();
         } else if (!queue.front().event.query()) {
           break;
         }
         finished.push_back(std::move(queue.front()));
-        queue.pop_front();
+      } catch (const std::exception& error) {
+        // The stream failed, which is for its next synchronisation to report. The block's count of
+        // pending events never reaches 0 now, so it is never used again.
+        ++dropped;
+        warnLost(error);
       }
-    } catch (...) {
-      failure = std::current_exception();
+      queue.pop_front();
     }
   }
   {
@@ -280,11 +294,19 @@ void DeviceMemory::reclaimPending(bool wait) {
         pool_.reclaim(entry.block);
       }
     }
-    pendingCount_.fetch_sub(finished.size(), std::memory_order_relaxed);
+    pendingCount_.fetch_sub(finished.size() + dropped, std::memory_order_relaxed);
   }
-  if (failure) {
-    std::rethrow_exception(failure);
+}
+
+void DeviceMemory::warnLost(const std::exception& reason) {
+  if (warnedLost_.exchange(true)) {
+    return;
   }
+  const auto* error = dynamic_cast<const c10::Error*>(&reason);
+  TORCH_WARN("npu:", static_cast<int>(device_),
+             ": a stream failed that uses memory which was freed meanwhile (record_stream). That "
+             "memory is kept out of use until the process ends. ",
+             error != nullptr ? error->what_without_backtrace() : reason.what());
 }
 
 Block* DeviceMemory::allocateSlow(size_t rounded, size_t requested, c10::StreamId stream) {
@@ -296,8 +318,23 @@ Block* DeviceMemory::allocateSlow(size_t rounded, size_t requested, c10::StreamI
     return block;
   }
   {
-    std::unique_lock lock(mutex_);
+    std::lock_guard lock(mutex_);
     ++pool_.stats().num_alloc_retries;
+  }
+  std::string reason;
+  block = allocateByRelease(rounded, requested, stream, segmentBytes, &reason);
+  if (block == nullptr) {
+    throwOutOfMemory(requested, reason);
+  }
+  return block;
+}
+
+Block* DeviceMemory::allocateByRelease(size_t rounded, size_t requested, c10::StreamId stream,
+                                       size_t segmentBytes, std::string* reason) {
+  std::lock_guard release(releaseMutex_);
+  Block* block = nullptr;
+  {
+    std::unique_lock lock(mutex_);
     std::vector<DetachedSegment> oversize = pool_.detachOversize(segmentBytes);
     lock.unlock();
     if (!oversize.empty()) {
@@ -320,14 +357,14 @@ Block* DeviceMemory::allocateSlow(size_t rounded, size_t requested, c10::StreamI
     giveBack(std::move(idle));
   }
   block = takeFromNewSegment(rounded, requested, stream, segmentBytes);
-  if (block == nullptr) {
-    throwOutOfMemory(requested);
+  if (block == nullptr) {  // a segment serves more than this request: its own size may still fit
+    block = takeFromNewSegment(rounded, requested, stream, rounded, reason);
   }
   return block;
 }
 
 Block* DeviceMemory::takeFromNewSegment(size_t rounded, size_t requested, c10::StreamId stream,
-                                        size_t bytes) {
+                                        size_t bytes, std::string* reason) {
   const DeviceScope scope(device_);
   {
     std::lock_guard lock(mutex_);
@@ -345,7 +382,10 @@ Block* DeviceMemory::takeFromNewSegment(size_t rounded, size_t requested, c10::S
     if (!cann::isOutOfMemory(code)) {
       cann::throwError("aclrtMalloc", code);
     }
-    cann::recentMessage();  // cleared, so that no later error shows it; ours says more
+    std::string message = cann::recentMessage();  // read always, so that no later error shows it
+    if (reason != nullptr) {
+      *reason = std::move(message);
+    }
     return nullptr;
   }
   ++pool_.stats().num_device_alloc;
@@ -359,6 +399,7 @@ void DeviceMemory::collectGarbage(size_t bytes) {
     return;
   }
   const size_t total = memoryInfo(device_).second;
+  std::lock_guard release(releaseMutex_);
   std::unique_lock lock(mutex_);
   const size_t allowed =
       static_cast<size_t>(threshold * static_cast<double>(std::min(limit_, total)));
@@ -371,20 +412,32 @@ void DeviceMemory::collectGarbage(size_t bytes) {
   giveBack(std::move(old));
 }
 
-void DeviceMemory::giveBack(std::vector<DetachedSegment> segments) {
+std::exception_ptr DeviceMemory::giveBack(std::vector<DetachedSegment> segments) {
   if (segments.empty()) {
-    return;
+    return nullptr;
   }
-  const DeviceScope scope(device_);
+  std::exception_ptr failure;
   try {
     synchronizeDevice(device_);
-  } catch (...) {
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+    // Some stream failed. An idle segment has outlived what other streams did with it, so that only
+    // the state of its own stream matters.
+    const auto gone = std::partition(
+        segments.begin(), segments.end(), [this](const DetachedSegment& segment) {
+          try {
+            streamFromId(segment.stream, device_).synchronize();
+            return true;
+          } catch (const std::exception&) {
+            return false;  // `failure` tells
+          }
+        });
     std::lock_guard lock(mutex_);
-    for (const DetachedSegment& segment : segments) {
-      pool_.attach(segment);
-    }
-    throw;
+    std::for_each(gone, segments.end(),
+                  [this](const DetachedSegment& segment) { pool_.attach(segment); });
+    segments.erase(gone, segments.end());
   }
+  const DeviceScope scope(device_);
   size_t freed = 0;
   for (const DetachedSegment& segment : segments) {
     const int code = cann::aclrtFree(reinterpret_cast<void*>(segment.base));
@@ -396,9 +449,10 @@ void DeviceMemory::giveBack(std::vector<DetachedSegment> segments) {
   }
   std::lock_guard lock(mutex_);
   pool_.stats().num_device_free += static_cast<int64_t>(freed);
+  return failure;
 }
 
-void DeviceMemory::throwOutOfMemory(size_t requested) {
+void DeviceMemory::throwOutOfMemory(size_t requested, const std::string& reason) {
   const auto [free, total] = memoryInfo(device_);
   std::unique_lock lock(mutex_);
   ++pool_.stats().num_ooms;
@@ -421,6 +475,9 @@ void DeviceMemory::throwOutOfMemory(size_t requested) {
        << formatSize(reserved - allocated) << " more is reserved without being allocated (total "
        << formatSize(reserved) << "). Use smaller batches or free tensors; if much is reserved but"
        << " unallocated, it is fragmented: try max_split_size_mb in PYTORCH_NPU_ALLOC_CONF.";
+  if (!reason.empty()) {
+    text << "\nCANN says: " << reason;
+  }
   throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text.str());
 }
 

@@ -29,7 +29,6 @@ class NPUEvent {
   float elapsedTime(const NPUEvent& end) const;
 
   bool isCreated() const noexcept { return handle_ != nullptr; }
-  bool hasTiming() const noexcept { return timing_; }
   // -1 before the first record
   int deviceIndex() const noexcept { return device_; }
   aclrtEvent handle() const noexcept { return handle_; }

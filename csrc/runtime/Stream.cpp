@@ -14,8 +14,15 @@
 namespace torch_npu {
 namespace {
 
-enum Kind : c10::StreamId { kDefault = 0, kPool = 1, kHighPool = 2, kExternal = 3 };
-constexpr int kKindBits = 2;
+enum Kind : c10::StreamId {
+  kDefault = 0,
+  kPool = 1,
+  kHighPool = 2,
+  kExternal = 3,
+  kOwned = 4,
+  kHighOwned = 5
+};
+constexpr int kKindBits = 3;
 constexpr c10::StreamId kKindMask = (1 << kKindBits) - 1;
 constexpr int kMaxPool = 32;
 
@@ -37,23 +44,26 @@ Kind kindOf(c10::StreamId id) {
   return static_cast<Kind>(id & kKindMask);
 }
 
+// Whether the id holds the handle itself.
+bool holdsHandle(c10::StreamId id) {
+  return kindOf(id) >= kExternal && kindOf(id) <= kHighOwned;
+}
+
 int poolSize() {
   static const int size = static_cast<int>(cann::env::integer("STREAMS_PER_DEVICE", 8, kMaxPool));
   return size;
 }
 
-// Not for external streams: those are their own id.
+// Not for streams whose id holds the handle.
 std::atomic<aclrtStream>& slotOf(c10::StreamId id, int device) {
   DeviceStreams& streams = gStreams[device];
   if (id == kDefault) return streams.standard;
   return streams.pool[kindOf(id) == kHighPool][id >> kKindBits];
 }
 
-aclrtStream create(std::atomic<aclrtStream>& slot, int device) {
-  DeviceScope scope(device);
-  std::lock_guard lock(gStreams[device].mutex);
-  aclrtStream handle = slot.load(std::memory_order_relaxed);
-  if (handle != nullptr) return handle;
+// The device must be current.
+aclrtStream makeHandle() {
+  aclrtStream handle = nullptr;
   // CANN documents the priority as reserved, 0, on training products, so both pools ask for the
   // same.
   cann::aclrtCreateStreamWithConfig.check(&handle, 0,
@@ -63,6 +73,15 @@ aclrtStream create(std::atomic<aclrtStream>& slot, int device) {
     // synchronise reports it.
     cann::aclrtSetStreamFailureMode.check(handle, ACL_STOP_ON_FAILURE);
   }
+  return handle;
+}
+
+aclrtStream create(std::atomic<aclrtStream>& slot, int device) {
+  DeviceScope scope(device);
+  std::lock_guard lock(gStreams[device].mutex);
+  aclrtStream handle = slot.load(std::memory_order_relaxed);
+  if (handle != nullptr) return handle;
+  handle = makeHandle();
   slot.store(handle, std::memory_order_release);
   return handle;
 }
@@ -81,7 +100,7 @@ NPUStream::NPUStream(c10::Stream stream) : stream_(stream) {
 
 aclrtStream NPUStream::handle() const {
   aclrtStream handle;
-  if (kindOf(id()) == kExternal) {
+  if (holdsHandle(id())) {
     handle = reinterpret_cast<aclrtStream>(id() & ~kKindMask);
   } else {
     std::atomic<aclrtStream>& slot = slotOf(id(), deviceIndex());
@@ -95,7 +114,7 @@ aclrtStream NPUStream::handle() const {
 }
 
 bool NPUStream::isCreated() const noexcept {
-  return kindOf(id()) == kExternal ||
+  return holdsHandle(id()) ||
          slotOf(id(), deviceIndex()).load(std::memory_order_acquire) != nullptr;
 }
 
@@ -109,7 +128,7 @@ bool NPUStream::query() const {
 
 void NPUStream::synchronize() const {
   if (!isCreated()) return;
-  static const auto limit = cann::env::seconds("ACL_DEVICE_SYNC_TIMEOUT");
+  const std::chrono::milliseconds limit = syncTimeout();
   DeviceScope scope(deviceIndex());
   if (limit.count() > 0 && cann::aclrtSynchronizeStreamWithTimeout.available()) {
     cann::aclrtSynchronizeStreamWithTimeout.check(handle(), static_cast<int32_t>(limit.count()));
@@ -119,7 +138,7 @@ void NPUStream::synchronize() const {
 }
 
 int NPUStream::priority() const noexcept {
-  return kindOf(id()) == kHighPool ? -1 : 0;
+  return kindOf(id()) == kHighPool || kindOf(id()) == kHighOwned ? -1 : 0;
 }
 
 NPUStream getCurrentStream(int device) {
@@ -144,6 +163,14 @@ NPUStream getNewStream(int device, int priority) {
   return getStreamFromPool(priority < 0, device);
 }
 
+NPUStream createStream(int device, int priority) {
+  device = checkedDevice(device);
+  DeviceScope scope(device);
+  const auto bits = reinterpret_cast<c10::StreamId>(makeHandle());
+  TORCH_INTERNAL_ASSERT((bits & kKindMask) == 0, "CANN returned an unaligned stream handle");
+  return NPUStream(makeStream(bits | (priority < 0 ? kHighOwned : kOwned), device));
+}
+
 NPUStream getExternalStream(aclrtStream handle, int device) {
   const auto bits = reinterpret_cast<c10::StreamId>(handle);
   TORCH_CHECK_VALUE(handle != nullptr && (bits & kKindMask) == 0,
@@ -158,8 +185,9 @@ void setCurrentStream(NPUStream stream) {
 NPUStream streamFromId(c10::StreamId id, int device) {
   device = checkedDevice(device);
   const c10::StreamId index = id >> kKindBits;
-  const bool known = id == kDefault || kindOf(id) == kExternal ||
-                     (kindOf(id) != kDefault && index >= 0 && index < poolSize());
+  const bool pooled = kindOf(id) == kPool || kindOf(id) == kHighPool;
+  const bool known = id == kDefault || (pooled ? index >= 0 && index < poolSize()
+                                               : holdsHandle(id) && index != 0);
   TORCH_CHECK_VALUE(known, "there is no stream with id ", id, " on npu:", device);
   return NPUStream(makeStream(id, device));
 }

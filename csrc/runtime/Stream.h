@@ -10,9 +10,9 @@
 namespace torch_npu {
 
 // Note [Stream ids]
-// 0 is the device's default stream. Else the two lowest bits say which kind: 1 pool, 2 pool of high
-// priority (index in the bits above), 3 a stream made elsewhere (the handle itself: handles are at
-// least 4-byte aligned).
+// 0 is the device's default stream. Else the three lowest bits say which kind: 1 pool, 2 pool of
+// high priority (index in the bits above), 3 a stream made elsewhere, 4 a stream of createStream(),
+// 5 the same of high priority (the handle itself: handles are at least 8-byte aligned).
 class NPUStream {
  public:
   // Throws c10::TypeError if `stream` is of another device type.
@@ -52,6 +52,9 @@ NPUStream getDefaultStream(int device = -1);
 NPUStream getStreamFromPool(bool high = false, int device = -1);
 // priority < 0: high
 NPUStream getNewStream(int device = -1, int priority = 0);
+// A stream outside the pools, which nobody else gets. Made at once, and like all never destroyed:
+// whoever needs such streams again and again keeps them. priority < 0: high
+NPUStream createStream(int device, int priority = 0);
 // Wraps a handle made by other code, which keeps owning it.
 NPUStream getExternalStream(aclrtStream handle, int device = -1);
 // Changes the thread's current stream on the stream's device; leaves the current device alone.

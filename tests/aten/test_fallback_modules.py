@@ -308,3 +308,14 @@ def test_fallback_sorting_and_searching_match_cpu() -> None:
     close(torch.histc(x.npu(), 3), torch.histc(x, 3))
     assert torch.equal(x.npu(), x.npu().clone())
     assert torch.allclose(x.npu(), x.npu() + 1e-9)
+
+
+def test_transformer_encoder_in_evaluation_takes_a_padding_mask() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    x, padding = torch.randn(2, 5, 16), torch.tensor([[False] * 3 + [True] * 2, [False] * 5])
+    with torch.no_grad():
+        host = encoder(x, src_key_padding_mask=padding)
+        there = copy.deepcopy(encoder).npu()(x.npu(), src_key_padding_mask=padding.npu())
+    close(there[~padding.npu()], host[~padding])

@@ -243,3 +243,31 @@ def test_lazy_conjugates_and_negatives_are_computed_before_use() -> None:
 
 def test_fractional_correction_is_right() -> None:
     torch.testing.assert_close(X.npu().var(1, correction=0.5).cpu(), X.var(1, correction=0.5))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda d: torch.arange(3, dtype=torch.bool, device=d),
+        lambda d: torch.ones(2, 2, dtype=torch.bool, device=d) @ torch.ones(2, 2, dtype=torch.bool, device=d),
+        lambda d: torch.erfc(torch.ones(2, dtype=torch.complex64, device=d)),
+        lambda d: torch.nn.functional.mish(torch.ones(2, dtype=torch.int64, device=d)),
+        lambda d: torch.rsub(torch.ones(2, dtype=torch.bool, device=d), torch.ones(2, dtype=torch.bool, device=d)),
+        lambda d: torch.nn.functional.hardtanh(torch.ones(2, dtype=torch.bool, device=d)),
+        lambda d: torch.nn.functional.hardshrink(torch.ones(2, dtype=torch.int64, device=d)),
+        lambda d: torch.nn.functional.rms_norm(torch.ones(2, dtype=torch.int64, device=d), (2,)),
+        lambda d: torch.nansum(torch.ones(2, dtype=torch.complex64, device=d)),
+        lambda d: torch.linspace(0, 300, 3, dtype=torch.uint8, device=d),
+        lambda d: torch.nn.functional.threshold(torch.ones(2, dtype=torch.uint8, device=d), 300, 1),
+        lambda d: torch.ones(2, dtype=torch.uint8, device=d).index_fill_(0, torch.tensor([0], device=d), 300),
+    ],
+    ids=["arange", "mm", "erfc", "mish", "rsub", "hardtanh", "hardshrink", "rms_norm", "nansum", "linspace",
+         "threshold", "index_fill"],
+)  # fmt: skip
+def test_arguments_that_torch_refuses_raise_at_once_and_the_device_lives(operation) -> None:
+    with pytest.raises(RuntimeError):
+        operation("cpu")
+    with pytest.raises(RuntimeError):
+        operation("npu")
+    torch.npu.synchronize()
+    assert X.npu().sum().item() == pytest.approx(X.sum().item(), abs=1e-5)

@@ -125,7 +125,9 @@ class Driver:
         self.call("aclrtSynchronizeStream", self.stream)
 
     def new_stream(self) -> None:
-        """Goes on with a stream that carries no error."""
+        """Goes on with a stream that carries no error, and ends the old one: its error would be the device's too."""
+        if self.stream:
+            self.call("aclrtDestroyStreamForce", self.stream)
         self.stream = ctypes.c_void_p()
         self.call("aclrtCreateStream", ctypes.byref(self.stream))
 

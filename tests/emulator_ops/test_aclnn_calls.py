@@ -54,6 +54,42 @@ def test_view_with_an_offset_writes_nothing_outside_itself(npu: Driver) -> None:
     assert target.cpu().tolist() == [0, 0, 0, 5, 5, 5, 5, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("operator", "dtype"), [("aclnnCeil", torch.bool), ("aclnnErfc", torch.complex64), ("aclnnAbs", torch.bool)]
+)
+def test_type_that_no_kernel_computes_with_is_refused_before_it_reaches_the_stream(
+    npu: Driver, operator: str, dtype: torch.dtype
+) -> None:
+    for _ in range(2):  # what was refused once is not taken for known
+        with pytest.raises(AclError, match="not implemented for") as error:
+            npu.run(operator, npu.empty(2, dtype=dtype), npu.empty(2, dtype=dtype))
+        assert error.value.code == PARAM_INVALID
+    npu.synchronize()
+
+
+def test_trying_a_type_changes_neither_operands_nor_random_numbers(npu: Driver) -> None:
+    x = npu.tensor(torch.full((3,), 2, dtype=torch.int16))
+    npu.run("aclnnInplaceMuls", x, 3)
+    assert x.cpu().tolist() == [6, 6, 6]
+    state = torch.get_rng_state()
+    for dtype in (torch.float64, torch.float16):
+        npu.run("aclnnInplaceNormal", npu.empty(4, dtype=dtype), 0.0, 1.0, 7, 0)
+    npu.synchronize()
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("operator", ["aclnnAdds", "aclnnSubs", "aclnnMuls", "aclnnDivs"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.complex64])
+def test_result_of_a_tensor_and_a_number_is_converted_to_the_type_of_out(
+    npu: Driver, operator: str, dtype: torch.dtype
+) -> None:
+    x, out = torch.tensor([0.5, 1.0, 4.0]), npu.empty(3, dtype=dtype)
+    alpha = [1.0] if operator in ("aclnnAdds", "aclnnSubs") else []
+    npu.run(operator, npu.tensor(x), 2.0, *alpha, out)
+    function = {"aclnnAdds": torch.add, "aclnnSubs": torch.sub, "aclnnMuls": torch.mul, "aclnnDivs": torch.div}[operator]
+    assert torch.equal(out.cpu(), function(x, 2.0).to(dtype))
+
+
 @pytest.mark.parametrize("missing", [0, 1, 3])
 def test_null_argument_is_refused_by_name(npu: Driver, missing: int) -> None:
     arguments = [npu.empty(2), npu.empty(2), 1.0, npu.empty(2)]
@@ -326,6 +362,41 @@ class TestShapesThatDependOnData:
         npu.synchronize()
         expected = torch.unique(x, return_inverse=True, return_counts=True)
         found = (shaped(values, values_handle), inverse.cpu(), shaped(counts, counts_handle))
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+    def test_unique_writes_values_and_the_inverse_in_the_input_s_shape(self, npu: Driver) -> None:
+        x = torch.tensor([[3, 1, 3], [2, 1, 3]])
+        values, handle = largest(npu, 6, dtype=torch.int64)
+        inverse = npu.empty(2, 3, dtype=torch.int64)
+        npu.run("aclnnUnique", npu.tensor(x), True, True, handle, inverse)
+        npu.synchronize()
+        expected = torch.unique(x, return_inverse=True)
+        assert torch.equal(shaped(values, handle), expected[0])
+        assert torch.equal(inverse.cpu(), expected[1])
+
+    @pytest.mark.parametrize("dim", [None, 0, 1])
+    def test_unique_consecutive_writes_values_inverse_and_counts(self, npu: Driver, dim: int | None) -> None:
+        x = torch.tensor([[3, 3, 1], [3, 3, 1], [3, 3, 2]])
+        values, handle = largest(npu, 9, dtype=torch.int64)
+        counts, counts_handle = largest(npu, 9 if dim is None else 3, dtype=torch.int64)
+        inverse = npu.empty(*((3, 3) if dim is None else (3,)), dtype=torch.int64)
+        number = (1 << 63) - 1 if dim is None else dim
+        npu.run("aclnnUniqueConsecutive", npu.tensor(x), True, True, number, handle, inverse, counts_handle)
+        npu.synchronize()
+        expected = torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=dim)
+        found = (shaped(values, handle), inverse.cpu(), shaped(counts, counts_handle))
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+    @pytest.mark.parametrize("dim", [0, 1, -1])
+    def test_unique_dim_writes_slices_inverse_and_counts(self, npu: Driver, dim: int) -> None:
+        x = torch.tensor([[3, 1, 3], [2, 1, 2], [3, 1, 3]])
+        values, handle = largest(npu, 9, dtype=torch.int64)
+        counts, counts_handle = largest(npu, 3, dtype=torch.int64)
+        inverse = npu.empty(3, dtype=torch.int64)
+        npu.run("aclnnUniqueDim", npu.tensor(x), True, True, dim, handle, inverse, counts_handle)
+        npu.synchronize()
+        expected = torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+        found = (shaped(values, handle), inverse.cpu(), shaped(counts, counts_handle))
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
     def test_output_without_room_for_the_largest_result_is_refused(self, npu: Driver) -> None:

@@ -199,3 +199,41 @@ def test_exponential_has_its_rate(npu: Driver) -> None:
     x = out.cpu().double()
     assert x.min() >= 0
     assert abs(x.mean() - 0.25) < 5 * 0.25 / math.sqrt(COUNT)
+
+
+@pytest.mark.parametrize("operator", ["Normal", "Uniform", "Random", "RandomWithoutFromTo"])
+def test_seed_and_offset_in_tensors_give_the_numbers_of_seed_and_offset(npu: Driver, operator: str) -> None:
+    limits = {"Normal": [1.0, 2.0], "Uniform": [-1.0, 3.0], "Random": [-5, 1 << 40]}.get(operator, [])
+    dtype = torch.int64 if operator.startswith("Random") else torch.float32
+    tensor_operator = {
+        "Normal": "aclnnInplaceNormalTensor", "Uniform": "aclnnInplaceUniformTensor",
+        "Random": "aclnnInplaceRandomTensor", "RandomWithoutFromTo": "aclnnInplaceRandomWithoutFromToTensor",
+    }[operator]  # fmt: skip
+    plain, counted = npu.empty(50, 3, dtype=dtype), npu.empty(50, 3, dtype=dtype)
+    npu.run(f"aclnnInplace{operator}", plain, *limits, 21, 44)
+    npu.run(tensor_operator, counted, *limits, npu.tensor(torch.tensor([21])), npu.tensor(torch.tensor([40])), 4)
+    assert torch.equal(plain.cpu(), counted.cpu())
+
+
+def test_mask_of_each_generator_is_the_same_for_the_same_seed_and_offset(npu: Driver) -> None:
+    first, second, third = [npu.empty(64, dtype=torch.uint8) for _ in range(3)]
+    seed, offset = npu.tensor(torch.tensor([5])), npu.tensor(torch.tensor([8]))
+    npu.run("aclnnDropoutGenMask", [20, 25], 0.3, 5, 12, first)
+    npu.run("aclnnDropoutGenMaskV2", [20, 25], 0.3, 5, 12, torch.float32, second)
+    npu.run("aclnnDropoutGenMaskV2Tensor", [20, 25], 0.3, seed, offset, 4, torch.float32, third)
+    assert torch.equal(first.cpu()[:62], second.cpu()[:62])
+    assert torch.equal(first.cpu()[:62], third.cpu()[:62])
+
+
+def test_normal_with_tensors_shifts_and_scales_the_standard_numbers(npu: Driver) -> None:
+    mean, std = torch.arange(12.0).reshape(3, 4), torch.tensor([0.5, 1.0, 2.0, 4.0]).expand(3, 4)
+    z, *found = [npu.empty(3, 4) for _ in range(5)]
+    npu.run("aclnnInplaceNormal", z, 0.0, 1.0, 3, 8)
+    npu.run("aclnnNormalFloatFloat", 2.0, 0.5, 3, 8, found[0])
+    npu.run("aclnnNormalFloatTensor", 2.0, npu.tensor(std), 3, 8, found[1])
+    npu.run("aclnnNormalTensorFloat", npu.tensor(mean), 0.5, 3, 8, found[2])
+    npu.run("aclnnNormalTensorTensor", npu.tensor(mean), npu.tensor(std[0]), 3, 8, found[3])
+    noise = z.cpu()
+    expected = [2 + 0.5 * noise, 2 + std * noise, mean + 0.5 * noise, mean + std * noise]
+    for one, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), wanted)

@@ -106,6 +106,18 @@ def test_blocking_wait_raises_after_the_groups_timeout(run_program: RunProgram) 
     assert "timeout 3 s" in outcomes[0].output
 
 
+@pytest.mark.parametrize("handling", ["0", "3"])
+def test_timeout_ends_a_read_that_waits_on_the_device(run_program: RunProgram, handling: str) -> None:
+    """No work is waited for on the host: only the stream stands behind the collective."""
+    call = "x = torch.ones(5, device='npu'); dist.all_reduce(x); print('READ', x[0].item())"
+    program = (HEADER + ABSENT.format(call=call)).replace("seconds=10", "seconds=2")
+    program = program.replace("except dist.DistBackendError", "except Exception")
+    said = run_program(program, 2, seconds=40, TORCH_HCCL_ASYNC_ERROR_HANDLING=handling)[0].output
+    assert "SAW" in said and "READ" not in said, said
+    assert "did not finish in time" in said, said
+    assert float(re.search(r"TOOK ([\d.]+)", said).group(1)) < 8, said
+
+
 def test_first_collective_without_a_rank_names_the_rank(run_program: RunProgram) -> None:
     program = (HEADER + ABSENT.format(call="dist.all_reduce(torch.ones(5, device='npu'))")).replace(
         "dist.barrier()", ""

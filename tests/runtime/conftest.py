@@ -35,7 +35,9 @@ def gate() -> Iterator[_testing.Gate]:
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a program in a process of its own, with ``env`` over the present environment (None: unset)."""
 
-    def run(program: str, env: dict[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        program: str, env: dict[str, str | None] | None = None, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         variables = dict(os.environ)
         variables.pop("TORCH_NPU_EMULATOR_ANNOUNCED", None)
         for name, value in (env or {}).items():
@@ -44,7 +46,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
             else:
                 variables[name] = value
         return subprocess.run(
-            [sys.executable, "-P", "-c", program], env=variables, capture_output=True, text=True, timeout=300
+            [sys.executable, "-P", "-c", program], env=variables, capture_output=True, text=True, timeout=timeout
         )
 
     return run

@@ -111,6 +111,23 @@ def test_block_pool_new_segment_has_the_documented_size(request_bytes: int, segm
     assert _testing.BlockPool().attach(BASE, request_bytes) == segment
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "limit", "segment"),
+    [
+        (24 * MIB + 512, 25 * MIB, 24 * MIB + 512),  # 26 MiB would be above the limit
+        (23 * MIB, 25 * MIB, 24 * MIB),
+        (5 * MIB, 20 * MIB, 18 * MIB),  # shared by several, still below the limit
+        (25 * MIB, 25 * MIB, 26 * MIB),  # above the limit anyway
+    ],
+)
+def test_block_pool_new_segment_serves_its_request_whatever_the_split_limit(
+    request_bytes: int, limit: int, segment: int
+) -> None:
+    pool = _testing.BlockPool(max_split=limit)
+    assert pool.attach(BASE, request_bytes) == segment
+    assert pool.take(request_bytes) == BASE
+
+
 def test_block_pool_large_block_with_little_rest_is_not_split() -> None:
     pool = _testing.BlockPool()
     pool.attach(BASE, 11 * MIB)  # 12 MiB

@@ -2,7 +2,10 @@
 
 import gc
 import itertools
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -355,3 +358,28 @@ def test_memory_of_devices_is_counted_apart() -> None:
     assert torch.npu.memory_allocated(1) == before[1] + 2 * MIB
     assert torch.npu.current_device() == 0
     assert tensor.device.index == 1
+
+
+def small_program(code: str, *, memory: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'{before} exec "$0" -c "$1"', sys.executable, code], capture_output=True, text=True, timeout=120,
+        env=os.environ | {"TORCH_NPU_EMULATOR_MEMORY": memory},
+    )  # fmt: skip
+
+
+def test_device_smaller_than_a_segment_gives_what_it_has() -> None:
+    result = small_program("import torch; print(torch.ones(4, device='npu').tolist())", memory="1MiB")
+    assert result.stdout.strip() == "[1.0, 1.0, 1.0, 1.0]", result.stderr
+
+
+def test_last_memory_of_a_device_goes_to_a_tensor_that_fits_alone() -> None:
+    code = "import torch; x = torch.empty(17 << 20, dtype=torch.uint8, device='npu'); print(torch.npu.memory_reserved())"
+    result = small_program(code, memory="18MiB")
+    assert int(result.stdout) <= 18 * MIB, result.stderr
+
+
+def test_memory_refused_for_another_reason_than_capacity_says_which() -> None:
+    code = "import torch; torch.npu.init(); torch.ones(1, device='npu')"
+    result = small_program(code, memory="32GiB", before="ulimit -v 20000000;")
+    assert result.returncode == 1
+    assert "address space" in result.stderr and "OutOfMemoryError" in result.stderr

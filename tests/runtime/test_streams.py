@@ -262,3 +262,14 @@ def test_stream_of_a_device_that_does_not_exist_raises() -> None:
     count = torch.npu.device_count()
     with pytest.raises(ValueError, match=str(count)):
         torch.npu.Stream(device=count)
+
+
+@pytest.mark.parametrize("wrong", [3, "npu:0", torch.device("npu")], ids=str)
+@pytest.mark.parametrize(
+    "use",
+    [torch.npu.set_stream, torch.npu.stream, lambda s: torch.npu.Event().record(s), lambda s: torch.npu.Event().wait(s)],
+    ids=["set_stream", "context", "record", "wait"],
+)
+def test_anything_but_a_stream_is_refused_where_a_stream_belongs(use, wrong: object) -> None:
+    with pytest.raises(TypeError, match="expected a stream"):
+        use(wrong)

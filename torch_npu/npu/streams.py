@@ -23,6 +23,15 @@ __all__ = [
 ]
 
 
+def _check_stream(stream: object) -> torch.Stream:
+    """PyTorch takes whatever object it is given for a stream and reads its memory as one."""
+    if not isinstance(stream, torch.Stream):
+        raise TypeError(f"expected a stream (torch.npu.Stream or torch.Stream), got {stream!r}")
+    if stream.device.type != "npu":
+        raise ValueError(f"expected a stream of an npu device, got one of {stream.device}")
+    return stream
+
+
 class Stream(torch.Stream):
     """A queue of work on one device, run in order; work of different streams runs in any order.
 
@@ -94,6 +103,14 @@ class Event(torch.Event):
             raise NotImplementedError("torch.npu.Event(interprocess=True): events cannot be shared by processes yet")
         return super().__new__(cls, "npu", enable_timing=enable_timing, blocking=blocking)
 
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Moves the mark to the present end of ``stream`` (default: the current one)."""
+        super().record(None if stream is None else _check_stream(stream))
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Lets the work that ``stream`` (default: the current one) gets from now on wait for the mark."""
+        super().wait(None if stream is None else _check_stream(stream))
+
     @property
     def npu_event(self) -> int:
         """CANN's handle (``aclrtEvent``) as an integer; 0 before the first record."""
@@ -125,7 +142,7 @@ def set_stream(stream: torch.Stream | None) -> None:
     """Makes ``stream`` the thread's current one on its device, and that device current. Nothing for ``None``."""
     if stream is None:
         return
-    C.set_device(stream.device_index)
+    C.set_device(_check_stream(stream).device_index)
     C.set_current_stream(stream)
 
 
@@ -133,7 +150,7 @@ class StreamContext:
     """Context in which ``stream`` is current on its device, and that device current; ``None`` changes nothing."""
 
     def __init__(self, stream_ctx: torch.Stream | None) -> None:
-        self.stream = stream_ctx
+        self.stream = None if stream_ctx is None else _check_stream(stream_ctx)
         self._previous: tuple[int, torch.Stream] | None = None
 
     def __enter__(self) -> None:

@@ -70,7 +70,8 @@ void dryRun(c10::function_ref<Work()> make);
 // The work of one call of a kernel, after a dry run where one is due.
 template <class... Params>
 Work plannedWork(
-    KnownTypes& known, Work (*kernel)(Params...), const std::type_identity_t<Params>&... arguments) {
+    KnownTypes& known, Work (*kernel)(Params...),
+    const std::type_identity_t<Params>&... arguments) {
   Work work = kernel(arguments...);
   // A Resizable writes the shape of its result to the caller's handle.
   if constexpr (!(std::is_same_v<Params, Resizable> || ...)) {

@@ -149,7 +149,8 @@ Work IsInTensorScalar(
 Work IsInScalarTensor(
     Scalar element, Tensor testElements, bool assumeUnique, bool invert, Tensor out) {
   expectSizes("out", out, {});
-  return [=] { out.copy_(at::isin(element, testElements, assumeUnique, invert)); };
+  // ATen's CPU function takes a flat view of the second operand.
+  return [=] { out.copy_(at::isin(element, testElements.contiguous(), assumeUnique, invert)); };
 }
 
 Work SWhere(Tensor condition, Tensor self, Tensor other, Tensor out) {

@@ -160,7 +160,8 @@ Work RepeatInterleaveIntWithDim(
 
 Work RepeatInterleaveTensor(Tensor repeats, int64_t outputSize, Tensor out) {
   expectSizes("out", out, {outputSize});
-  return [=] { out.copy_(at::repeat_interleave(repeats, outputSize)); };
+  // A plain integer would choose the overload that repeats a tensor so many times.
+  return [=] { out.copy_(at::repeat_interleave(repeats, std::optional<int64_t>(outputSize))); };
 }
 
 Work Flip(Tensor self, Ints dims, Tensor out) {
