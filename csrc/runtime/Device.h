@@ -116,7 +116,8 @@ class DeviceScope {
 // it waits, for a bounded time, for the devices in use. A C atexit handler, registered at aclInit
 // and thus run before libtorch's destructors, calls finalize(): it runs the functions given to
 // onFinalize, last one first (each stops and joins what it started), resets the devices (unless
-// waiting for them failed: a reset waits for ever) and ends CANN's runtime. After that no handle is destroyed any more: CANN took them with it.
+// waiting for them failed: a reset waits for ever) and ends CANN's runtime. After that no handle is
+// destroyed any more: CANN took them with it.
 void drain() noexcept;
 void finalize() noexcept;
 bool isFinalized() noexcept;

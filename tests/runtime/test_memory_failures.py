@@ -19,11 +19,15 @@ address = x.data_ptr()
 side = torch.npu.Stream()
 with torch.npu.stream(side):
     x.copy_(y)  # the task that fails
-try:
-    side.synchronize()
-    raise SystemExit("the stream did not fail")
-except RuntimeError as error:
-    assert "fault injected" in str(error), error
+
+def wait_for_failure():
+    try:
+        side.synchronize()
+        raise SystemExit("the stream did not fail")
+    except RuntimeError as error:
+        assert "fault injected" in str(error), error
+
+wait_for_failure()
 """
 
 FAULT = {"TORCH_NPU_EMULATOR_FAULTS": "task/aclrtMemcpyAsync:*:1:error"}
@@ -39,6 +43,7 @@ def test_failed_stream_costs_its_memory_and_allocations_go_on(run_python: Callab
 for tensor in (x, y):
     tensor.record_stream(side)
 del x, y, tensor  # their events are recorded on the failed stream
+wait_for_failure()
 kept = [buffer(4 * MIB) for _ in range(10)]
 assert address not in [tensor.data_ptr() for tensor in kept], "the failed stream may still write there"
 del kept
@@ -101,8 +106,8 @@ def until(condition):
 
 gate = _testing.Gate()
 side = torch.npu.Stream()
-big = buffer(220 * MIB)
-del big
+cache = [buffer(80 * MIB) for _ in range(3)]
+del cache
 gate.block(side)
 pool = ThreadPoolExecutor(2)
 first = pool.submit(lambda: {release})
