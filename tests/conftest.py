@@ -81,8 +81,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     while (left := marked_processes(os.environ[MARK])) and time.monotonic() < deadline:
         time.sleep(0.1)
     files = shared_memory() - session.config._shared_memory_before
-    # pymp-*: sockets of multiprocessing's fork servers, whose finalizers xdist's workers do not run.
-    temporary = [name for name in os.listdir(session.config._temporary) if not name.startswith("pymp-")]
+    # Not ours: sockets of multiprocessing's fork servers, whose finalizers xdist's workers do not run, and the
+    # compiler cache that PyTorch keeps between runs on purpose.
+    temporary = [
+        name for name in os.listdir(session.config._temporary) if not name.startswith(("pymp-", "torchinductor_"))
+    ]
     shutil.rmtree(session.config._temporary)
     if left or files or temporary:
         print(f"\nleft behind by this run: processes {left}, /dev/shm {sorted(files)}, temporary {temporary}")
